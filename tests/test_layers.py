@@ -49,7 +49,16 @@ LAZY = (
 # Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
 DRAWN = {
     ("commands", "explore", name)
-    for name in ("app", "help_screen", "palette", "panes", "ranks_app", "widgets")
+    for name in (
+        "app",
+        "help_screen",
+        "palette",
+        "panes",
+        "prompt",
+        "ranks_app",
+        "showing",
+        "widgets",
+    )
 }
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memreplay.engine.query import _groups
+    from memreplay.engine.query import _groups, _traffic
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
     from memreplay.snapshot.trace import Trace
@@ -374,6 +374,18 @@ class Measured:
         blocks."""
         self.trace.check(event)
         return self._asked().live(event - self.trace.first_event)
+
+    def traffic(self, keys: _groups.Keys, begin: int, end: int, top: int) -> _traffic._Found:
+        """What came and went after the event `begin` (`Trace.start`: the start) up to `end`, by
+        group; see `_traffic.pyi`. Raises UsageError."""
+        from memreplay.engine.query import _traffic
+
+        live = self.listed(begin)
+        self.trace.check(end)
+        if end < begin:
+            raise UsageError(f"no events {begin} to {end}")
+        base = self.trace.first_event
+        return _traffic.traffic(self.native, keys, live, begin - base, end - base, top)
 
     @property
     def counted(self) -> Column:

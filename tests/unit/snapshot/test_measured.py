@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 
 import memreplay as mr
+from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, MeasureName
 from memreplay.snapshot.replay import Usage
@@ -264,6 +265,22 @@ def test_parts_asked_for_again_are_those_asked_for_once(measure: MeasureName, by
         again = usage.parts(by, event)
         assert again == mr.open(data).replay().measure(measure).parts(by, event)
         assert sum(part.bytes for part in again) == usage.bytes_at(event)
+
+
+def test_traffic_has_the_numbers_of_the_whole_trace() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(512, 3).alloc(2048, 5).free_completed(512, 3).alloc(512, 9)
+    data = build.dump(builder.build())
+    for usage in (mr.open(data).replay().measure(), mr.open(data, start=1).replay().measure()):
+        keys = _groups.size_keys(usage.native)
+        found = [
+            (before, came, went)
+            for _, before, _, came, _, went, _ in usage.traffic(keys, 1, 3, 0)[0]
+        ]
+        assert sorted(found) == [(0, 9, 0), (3, 0, 3)]
+        for begin, end in ((1, 4), (2, 1), (-2, 1)):
+            with pytest.raises(UsageError):
+                usage.traffic(keys, begin, end, 0)
 
 
 def test_no_events() -> None:

@@ -12,7 +12,7 @@ from memreplay.analysis.comparing.sides import Scope, SnapshotSide
 from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.explore.rows import Line, Shown, frame_texts
+from memreplay.commands.explore.rows.row import Line, Shown, frame_texts
 from memreplay.render.fit import clean
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When

@@ -15,16 +15,14 @@ from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import Found, known_steps, step_at
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.explore.look import VIEWS, Look
-from memreplay.commands.explore.rows import (
-    FIRST_ROWS,
-    ChangeRows,
-    GroupRows,
-    ListRows,
-    PartRows,
-    Rows,
-    SegmentRows,
-    TreeRows,
-)
+from memreplay.commands.explore.rows.allocations import Allocations
+from memreplay.commands.explore.rows.calls import TreeRows
+from memreplay.commands.explore.rows.changes import ChangeRows
+from memreplay.commands.explore.rows.groups import GroupRows
+from memreplay.commands.explore.rows.listed import ListRows
+from memreplay.commands.explore.rows.parts import PartRows
+from memreplay.commands.explore.rows.row import FIRST_ROWS, Rows
+from memreplay.commands.explore.rows.segments import SegmentRows
 from memreplay.snapshot.model import MEASURES, WAYS, By
 
 if TYPE_CHECKING:
@@ -82,9 +80,10 @@ class Explored:
         self._marks: dict[tuple[object, ...], Marks] = {}
         self._steps: dict[int, Found] = {}
         self._spans: dict[int, tuple[Span, ...]] = {}
-        # By what is looked at: which calls were opened and closed, how small ones are shown, how
-        # far down somebody went.
+        # By what is looked at: which calls were opened and closed, which segments are open, how
+        # small calls are shown, how far down somebody went.
         self.open: dict[Hashable, bool] = {}
+        self.opened: set[int] = set()  # the addresses of segments
         self.share = TREE_SHARE
         self.most = FIRST_ROWS
         self.root: Hashable | None = None
@@ -302,6 +301,11 @@ class Explored:
 
     # ---- who holds it
 
+    def allocations(self, usage: Usage, event: int) -> Allocations:
+        """What is known of single ones."""
+        grouper = self.grouper("stack", fold=False)
+        return Allocations(grouper, lambda: self.grouper("category", fold=False), usage, event)
+
     def rows(self, look: Look) -> Rows:
         """What the list shows. Raises UsageError."""
         key = (look, self.share, self.most, self.root)
@@ -312,14 +316,15 @@ class Explored:
     def _made(self, look: Look) -> Rows:
         usage = self.usage(look)
         if look.view == "segments":
-            return SegmentRows(usage, look.event)
+            active = self.replay(look).measure("active")
+            return SegmentRows(self.allocations(active, look.event), self.opened, self.most)
         if look.by in ("pool", "stream") and look.view == "groups":
             return PartRows(self.grouper(look.by, fold=False), usage, look.event)
         if look.view == "change" and look.span is not None:
-            return ChangeRows(self.grouper(look.by, fold=not look.whole), usage, look.span)
+            grouper = self.grouper(look.by, fold=not look.whole)
+            return ChangeRows(grouper, usage, look.span, self.most)
         if look.view == "list":
-            grouper = self.grouper("stack", fold=False)
-            return ListRows(grouper, usage, look.event, self.most)
+            return ListRows(self.allocations(usage, look.event), self.most)
         if look.view == "groups":
             grouper = self.grouper(look.by, fold=not look.whole)
             return GroupRows(grouper, usage, look.event, self.most)

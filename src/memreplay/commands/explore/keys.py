@@ -65,7 +65,7 @@ KEYS: tuple[Key, ...] = (
     Key("pagedown,ctrl+f", "page(1)", "a page down", "Rows"),
     Key("g", "last_row(-1)", "the first row", "Rows"),
     Key("G", "last_row(1)", "the last row", "Rows"),
-    Key("enter,space", "open_row", "open or close a call; show more", "Rows", "open"),
+    Key("enter,space", "open_row", "open or close a call or a segment; show more", "Rows", "open"),
     Key("asterisk", "all(True)", "open all calls", "Rows"),
     Key("underscore", "all(False)", "close all calls", "Rows"),
     Key("c", "focus_call", "show this call alone", "Rows"),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.commands.explore.curve import FINE, Chars, picture
-from memreplay.commands.explore.rows import Line, Shown
+from memreplay.commands.explore.rows.row import Line, Shown
 from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.folders import snapshot_files
 from memreplay.commands.shared.progress import several_progress

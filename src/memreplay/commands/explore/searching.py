@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 
-from memreplay.commands.explore.rows import Rows, TreeRows
+from memreplay.commands.explore.rows.calls import TreeRows
+from memreplay.commands.explore.rows.row import Rows
 from memreplay.errors import UsageError
 
 

@@ -14,7 +14,7 @@ from memreplay.render.units import count, percent, signed_duration, size
 if TYPE_CHECKING:
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
-    from memreplay.commands.explore.rows import Rows
+    from memreplay.commands.explore.rows.row import Rows
     from memreplay.snapshot.model import Frame
 
 CODE_LINES = 9  # of a source file
@@ -86,7 +86,7 @@ class Teller:
         if look.view == "list":
             return "allocated at"
         if look.view == "segments":
-            return "# in use, + partly, ~ pending, . free; its address"
+            return "# in use, + partly, ~ pending, . free; address"
         if look.view == "change" and look.span is not None:
             low, high = look.span
             start = self.explored.replay(look).start

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from memreplay.commands.explore.curve import FINE, Chars, picture
 from memreplay.commands.explore.palette import Palette
-from memreplay.commands.explore.rows import Line, Rows
+from memreplay.commands.explore.rows.row import Line, Rows
 from memreplay.render.fit import cell_width, cut_left, cut_right
 from memreplay.render.units import size
 

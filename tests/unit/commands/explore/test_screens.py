@@ -22,6 +22,7 @@ SCREENS = {
     "groups": ("2", "down"),
     "list": ("3",),
     "segments": ("4",),
+    "blocks": ("4", "enter", "down"),
     "change": ("home", "left_square_bracket", "s", "right_square_bracket"),
     "zoomed": ("plus", "plus", "plus", "plus", "x"),
     "details": ("r",),

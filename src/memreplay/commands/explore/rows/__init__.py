@@ -1,0 +1,1 @@
+"""What holds memory at a moment, in rows: a module a kind."""

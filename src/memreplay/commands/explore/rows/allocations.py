@@ -1,0 +1,88 @@
+"""What is known of one allocation, or of one carried block, at a moment."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import memreplay._core as _core
+from memreplay.analysis.groups.dimensions import pool_label
+from memreplay.analysis.groups.kinds import categories_source
+from memreplay.render.units import count, counted, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.snapshot.model import Group
+    from memreplay.snapshot.replay import Usage
+
+Pairs = list[tuple[str, str]]
+
+
+class Allocations:
+    """The allocations of one measure. Each is an alloc event, counted from the first that was read,
+    or the number of a carried block.
+
+    `categories` makes the grouper by category when it is first asked for.
+    """
+
+    def __init__(
+        self, grouper: Grouper, categories: Callable[[], Grouper], usage: Usage, event: int
+    ) -> None:
+        self.grouper, self.categories = grouper, categories
+        self.usage, self.event = usage, event
+        self.replay = usage.replay
+
+    def _of(self, name: str, index: int) -> int:
+        return self.replay.value(name, index + self.replay.first_event)
+
+    def address(self, index: int, *, carried: bool) -> int:
+        """Where it is."""
+        return int(self.replay.carried("address")[index]) if carried else self._of("address", index)
+
+    def group(self, index: int, n_bytes: int, whole: int, *, carried: bool) -> Group:
+        """Who made it: the group of its stack, with its bytes, and its share of `whole`."""
+        stack = self.replay.carried("stack")[index] if carried else self._of("stack", index)
+        name = self.grouper.stack_name(stack, carried=carried)
+        share = n_bytes / whole if whole else 0.0
+        return self.grouper.stack_group(self.usage, name, n_bytes, 1, share)
+
+    def age(self, index: int, *, carried: bool) -> str:
+        """How long it has been there."""
+        if carried:
+            return "before"
+        began = index + self.replay.first_event
+        then, now = self.replay.clock_us(began), self.replay.clock_us(self.event)
+        if then is None or now is None:
+            return counted(self.event - began, "event")
+        return duration(now - then)
+
+    def category(self, index: int, *, carried: bool) -> str:
+        """Its category as `--by category` has it, and whether that is recorded or guessed."""
+        dimensions = self.categories().dimensions
+        keys = dimensions.keys(self.usage, "category")
+        row, none = array("q", [index]), array("q")
+        events, blocks = keys.numbers(*((none, row) if carried else (row, none)))
+        (group,) = memoryview(blocks if carried else events)
+        label = dimensions.label(self.usage, "category", memoryview(keys.names())[group])
+        return f"{label.text} ({categories_source(self.grouper.snap)})"
+
+    def pairs(self, index: int, end: int, *, carried: bool) -> Pairs:
+        """When it was made and freed (`end`: by which event, or ABSENT_ID), and of what it is."""
+        first = self.replay.first_event
+        made = "before the first event" if carried else f"at event {count(index + first)}"
+        freed = "never" if end == _core.ABSENT_ID else f"at event {count(end + first)}"
+        pairs = [
+            ("made", made),
+            ("freed", freed),
+            ("age", self.age(index, carried=carried)),
+            ("category", self.category(index, carried=carried)),
+        ]
+        if not carried:
+            stream = self._of("stream", index)
+            pairs.append(("stream", "default" if stream == 0 else str(stream)))
+            pool = self._of("pool", index)
+            if pool != _core.ABSENT_ID and (known := self.replay.pool_of(pool)) is not None:
+                pairs.append(("pool", pool_label(known)))
+        return pairs
