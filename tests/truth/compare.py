@@ -58,7 +58,9 @@ def _figures(case: Case, snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[F
     devices = len(truth["moments"][0]["figures"])
     for device in range(devices):
         if device not in snap.devices:
-            peak = max(one["figures"][device]["reserved"]["peak"] for one in truth["moments"])
+            peak = max(
+                one["figures"][device]["reserved"].get("peak", 0) for one in truth["moments"]
+            )
             yield Figure(f"device {device}: it has nothing", peak, 0)
             continue
         yield from _of_device(case, snap, device, truth)

@@ -7,11 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.comparing.rows import compared, folded
-from memreplay.analysis.comparing.sides import Scope, SnapshotSide
 from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED
-from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.explore.rows.row import Line, Shown, frame_texts
 from memreplay.render.fit import clean
 from memreplay.render.units import counted, signed_size, size
@@ -19,6 +16,7 @@ from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.analysis.comparing.sides import SnapshotSide
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
     from memreplay.snapshot.model import Frame
@@ -200,6 +198,8 @@ class Differences:
 
     def rows(self, base: Look, new: Look) -> DifferenceRows | DifferenceTree:
         """What differs, as the new one is looked at. Raises UsageError."""
+        from memreplay.analysis.comparing.rows import folded  # late: of one snapshot nobody asks
+
         by = "stack" if new.view == "tree" or new.measure == "reserved" else new.by
         if new.measure == "reserved":
             by = new.by if new.by in ("pool", "stream") else "pool"
@@ -209,6 +209,9 @@ class Differences:
         return DifferenceRows(folded(found) if by == "stack" and not new.whole else found)
 
     def _compared(self, base: Look, new: Look, by: str) -> list[DiffRow]:
+        from memreplay.analysis.comparing.rows import compared
+        from memreplay.analysis.comparing.sides import Scope
+
         asked = by, new.filters
         key = (
             asked,
@@ -234,6 +237,9 @@ class Differences:
         return self._found[1]
 
     def _made(self, by: str, look: Look) -> tuple[SnapshotSide, SnapshotSide]:
+        from memreplay.analysis.comparing.sides import SnapshotSide
+        from memreplay.analysis.selecting.selection import Selection
+
         first, second = (
             SnapshotSide(one.snap, Selection(by=by, filters=look.filters, rules=one.rules))
             for one in self.both
