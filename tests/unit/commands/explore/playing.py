@@ -65,9 +65,17 @@ class Player:
                 or (
                     typing is None and self.app.answer is not None and not self.app.prompt.has_focus
                 )
+                or self.shows_a_line_that_is_gone()
             ):
                 await asyncio.sleep(0.002)
             await self.settled()
+
+    def shows_a_line_that_is_gone(self) -> bool:
+        """Whether the screen has not been laid out anew since a line was answered."""
+        app = self.app
+        if not app.is_running or app.answer is not None or len(app.screen_stack) > 1:
+            return False
+        return app.query_one("#asking").region.height > 0
 
     async def sees(self, words: str, line: int = -1) -> None:
         """Waits until a line of the screen has these words."""
