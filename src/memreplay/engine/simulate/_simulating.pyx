@@ -22,7 +22,8 @@ cdef class Simulation:
     max_split_size (-1: no limit), `max_non_split` max_non_split_rounding_size. `total` is what the
     driver has for this process, `allowed` what it may have of that, `collect_from` from where on
     cached memory is collected (-1: no limit each); `space` the addresses of an expandable segment.
-    `recorded_total` is what the driver had in the recording, -1 where nobody knows.
+    `recorded_total` is what the driver had in the recording, -1 where nobody knows;
+    `recorded_handle` what it mapped large expandable segments by.
     """
 
     cdef _simulation.Simulation s
@@ -32,7 +33,8 @@ cdef class Simulation:
     def __cinit__(self, Blocks blocks not None, Holding holding not None, *, divisions,
                   int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
                   int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
-                  uint64_t space=1 << 42, int64_t recorded_total=-1, bint log=True):
+                  uint64_t space=1 << 42, int64_t recorded_total=-1,
+                  int64_t recorded_handle=20 << 20, bint log=True):
         cdef _sizes.Rules rules
         cdef _heap.Limits limits
         cdef uint64_t seed = new_seed()
@@ -43,7 +45,7 @@ cdef class Simulation:
             raise ValueError("a holding of another replay")
         if len(divisions) != _sizes.DIVISION_STEPS:
             raise ValueError("divisions need a number a power of two")
-        if large_segment <= 0 or space == 0:
+        if large_segment <= 0 or space == 0 or recorded_handle <= 0:
             raise ValueError("segments have a size")
         for i in range(_sizes.DIVISION_STEPS):
             rules.divisions[i] = divisions[i]
@@ -57,7 +59,8 @@ cdef class Simulation:
         limits.space = space
         with nogil:
             code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &rules, &limits,
-                                              recorded_total, log, seed)
+                                              recorded_total, <uint64_t> recorded_handle, log,
+                                              seed)
         if code != OK:
             raise error_of(&self.s.status)
 
@@ -73,6 +76,22 @@ cdef class Simulation:
     def active_peak(self) -> tuple:
         """(bytes of blocks, the event that made it)."""
         return self.s.a.active_peak, self.s.a.active_peak_at
+
+    @property
+    def fullest(self) -> int:
+        """Most active bytes while reserved memory is at its peak, the first time that it is."""
+        return self.s.a.fullest
+
+    @property
+    def recorded_retries(self) -> int:
+        """How often the driver was asked again in the recording, after all cached memory was given
+        back."""
+        return self.s.recorded_retries
+
+    @property
+    def unplaced(self) -> int:
+        """Blocks from before the recording of which nobody knows in which segment they lay."""
+        return self.s.unplaced
 
     @property
     def reserved(self) -> int:
@@ -111,9 +130,9 @@ cdef class Simulation:
         return None if self.s.stopped_at < 0 else self.s.stopped_at
 
     @property
-    def segments_peak(self) -> int:
-        """Most segments at a time that the driver had handed out whole."""
-        return self.s.a.segments_peak
+    def mapped_ranges(self) -> int:
+        """Segments at the end as a snapshot lists them: of an expandable one each mapped range."""
+        return _heap.mapped_ranges(&self.s.a)
 
     def log(self) -> list:
         """What was asked of the driver: (event, action code, address, bytes, stream, pool id or
@@ -156,7 +175,7 @@ cdef class Simulation:
                 blocks.append((b.size, b.state, b.requested, owner))
                 i = b.next
             found.append((address, shelf.stream, None if pool == NONE32 else pool,
-                          bool(shelf.small), bool(segment.expandable), blocks))
+                          bool(shelf.small), segment.handle != 0, blocks))
         return found
 
 

@@ -6,5 +6,5 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
               bint private_pool, uint32_t* block) noexcept nogil
 cdef int let_go(Allocator* a, uint32_t block) noexcept nogil
 cdef int complete(Allocator* a, uint32_t block) noexcept nogil
-cdef int empty_cache(Allocator* a) noexcept nogil
+cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil
 cdef int release_pool(Allocator* a, uint32_t pool) noexcept nogil

@@ -12,10 +12,12 @@ from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC
 from memreplay.engine.replay.sizes cimport (
     SMALL_LIMIT, leaves_rest, max_split, round_size, segment_size
 )
+from memreplay.engine.simulate.driver cimport driver_take
 from memreplay.engine.simulate.heap cimport (
-    DONE_OK, FREE_BLOCK, NO_MEMORY, PENDING_BLOCK, UNMAPPED, USED_BLOCK, Shelf, SimBlock, block_at,
+    DONE_OK, FREE_BLOCK, NO_MEMORY, PENDING_BLOCK, UNMAPPED, USED_BLOCK, Shelf, SimBlock,
+    add_segment, block_at,
     can_expand, cut, give_back, handle_size, has_room, is_whole, join, lookups_of, map_block,
-    new_segment, note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, unmap_block,
+    note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, unmap_block,
     unshelve
 )
 from memreplay.engine.simulate.ordered cimport (
@@ -78,7 +80,7 @@ cdef int find_expandable(Allocator* a, uint32_t shelf, uint64_t size,
     cdef Shelf* s = shelf_at(a, shelf)
     cdef Place p = ordered_first(&s.unmapped)
     cdef const Entry* e = ordered_entry(&s.unmapped, &a.chunks, p)
-    cdef uint64_t room, handle
+    cdef uint64_t room, handle, space
     cdef uint32_t at
     while e != NULL:
         found[0] = e.id
@@ -96,8 +98,8 @@ cdef int find_expandable(Allocator* a, uint32_t shelf, uint64_t size,
         ordered_next(&s.unmapped, &a.chunks, &p)
         e = ordered_entry(&s.unmapped, &a.chunks, p)
     handle = handle_size(a, shelf)
-    found[0] = new_segment(a, (a.limits.space + handle - 1) // handle * handle, shelf, True,
-                           UNMAPPED)
+    space = (a.limits.space + handle - 1) // handle * handle
+    found[0] = add_segment(a, driver_take(&a.driver, space), space, shelf, handle, UNMAPPED)
     return NO_MEMORY if found[0] == NONE32 else shelve(a, found[0])
 
 
@@ -136,7 +138,7 @@ cdef int ask_driver(Allocator* a, uint32_t shelf, uint64_t size, uint32_t* found
         return expand(a, shelf, size, found)
     if not has_room(a, wanted):
         return DONE_OK
-    found[0] = new_segment(a, wanted, shelf, False, FREE_BLOCK)
+    found[0] = add_segment(a, driver_take(&a.driver, wanted), wanted, shelf, 0, FREE_BLOCK)
     if found[0] == NONE32:
         return NO_MEMORY
     if note(a, A_SEGMENT_ALLOC, block_at(a, found[0]).address, wanted, shelf) < 0:
@@ -269,16 +271,33 @@ cdef int release_shelves(Allocator* a, uint64_t first, uint64_t stop) noexcept n
     return code
 
 
-cdef int empty_cache(Allocator* a) noexcept nogil:
-    # Waits for all streams, then gives back what can be given back.
+cdef int end_pending(Allocator* a, uint32_t pool) noexcept nogil:
+    # Waits for all streams, or for those that this pool's frees wait for.
+    cdef uint32_t i = a.first_pending
+    cdef uint32_t later
+    while i != NONE32:
+        later = block_at(a, i).later
+        if pool == NONE32 or shelf_at(a, block_at(a, i).shelf).pool == pool:
+            if complete(a, i) < 0:
+                return NO_MEMORY
+        i = later
+    return DONE_OK
+
+
+cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
+    # Gives back what can be given back, of a private pool alone unless it is NONE32.
     cdef const uint32_t* order
     cdef uint64_t first = 0
     cdef uint64_t stop
+    cdef uint32_t only = NONE32
     cdef Shelf* s
     cdef Shelf* other
-    while a.first_pending != NONE32:
-        if complete(a, a.first_pending) < 0:
+    if pool != NONE32:
+        only = pool_number(a, pool, True)
+        if only == NONE32:
             return NO_MEMORY
+    if end_pending(a, only) < 0:
+        return NO_MEMORY
     while first < a.shelf_order.len:
         order = <const uint32_t*> a.shelf_order.data
         s = shelf_at(a, order[first])
@@ -289,7 +308,8 @@ cdef int empty_cache(Allocator* a) noexcept nogil:
                     or (pool_at(a, s.pool).private_pool and s.pool != other.pool)):
                 break
             stop += 1
-        if not pool_at(a, s.pool).private_pool or pool_at(a, s.pool).released:
+        if (s.pool == only if only != NONE32 else
+                not pool_at(a, s.pool).private_pool or pool_at(a, s.pool).released):
             if release_shelves(a, first, stop) < 0:
                 return NO_MEMORY
         first = stop
@@ -329,7 +349,7 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
         if enough and ask_driver(a, shelf, size, &i) < 0:
             return NO_MEMORY
     if i == NONE32 and not private_pool:
-        if empty_cache(a) < 0:
+        if empty_cache(a, NONE32) < 0:
             return NO_MEMORY
         a.retries += 1
         if ask_driver(a, shelf, size, &i) < 0:
@@ -347,9 +367,11 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
     b.owner = owner
     b.requested = requested
     a.active += <int64_t> b.size
+    if a.at_peak and a.active > a.fullest:
+        a.fullest = a.active
     if a.active > a.active_peak:
         a.active_peak = a.active
-        a.active_peak_at = a.at
+        a.active_peak_at = <int64_t> a.at
     block[0] = i
     return DONE_OK
 

@@ -112,6 +112,8 @@ cdef uint32_t driver_place(Driver* d, uint64_t address, uint64_t size) noexcept 
     # What is there from the start, by address: behind all that was placed before. NONE32 when
     # memory is out.
     cdef uint32_t gap
+    if d.last == NONE32:
+        d.fresh = address
     if address > d.fresh:
         gap = new_span(d, d.fresh, address - d.fresh, d.last)
         if gap == NONE32 or free_span(d, gap) < 0:

@@ -14,6 +14,9 @@ cdef enum BlockState:
     PENDING_BLOCK  # its free was requested, and waits for a stream
     UNMAPPED       # addresses of an expandable segment that nothing is behind
 
+cdef extern from *:
+    const int64_t NO_TOTAL "(INT64_C(1) << 62)"  # more than any driver has
+
 cdef enum:
     NO_MEMORY = -1   # this process's own: an error
     DONE_OK = 0
@@ -34,7 +37,7 @@ cdef struct SimBlock:
 cdef struct SimSegment:
     uint32_t span        # of the driver's
     uint32_t first       # its first block; NONE32: it is gone
-    bint expandable
+    uint64_t handle      # what it is mapped by; 0: it is not expandable
 
 
 cdef struct Shelf:
@@ -89,14 +92,16 @@ cdef struct Allocator:
     uint32_t last_shelf
     int64_t reserved, reserved_peak
     int64_t active, active_peak
-    uint64_t reserved_peak_at, active_peak_at
+    int64_t fullest      # most active bytes while reserved memory is at its peak, the first time
+    bint at_peak         # it is by now
+    int64_t reserved_peak_at, active_peak_at   # -1: before the first event
     uint64_t driver_allocs, driver_frees, retries, ooms
-    uint64_t segments_now, segments_peak
 
 
 cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint64_t base,
                    uint64_t seed) noexcept nogil
 cdef void heap_free(Allocator* a) noexcept nogil
+cdef uint64_t mapped_ranges(const Allocator* a) noexcept nogil
 cdef uint32_t pool_number(Allocator* a, uint32_t id, bint private_pool) noexcept nogil
 cdef uint32_t rank(const Allocator* a, const Shelf* s) noexcept nogil
 cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint private_pool,
@@ -107,8 +112,8 @@ cdef int join(Allocator* a, uint32_t i) noexcept nogil
 cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil
 cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
               uint32_t shelf) noexcept nogil
-cdef uint32_t new_segment(Allocator* a, uint64_t size, uint32_t shelf, bint expandable,
-                          uint8_t state) noexcept nogil
+cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t shelf,
+                          uint64_t handle, uint8_t state) noexcept nogil
 cdef int give_back(Allocator* a, uint32_t i) noexcept nogil
 cdef int map_block(Allocator* a, uint32_t i, uint64_t size, bint* mapped) noexcept nogil
 cdef int unmap_block(Allocator* a, uint32_t i) noexcept nogil
@@ -131,7 +136,7 @@ cdef inline SimPool* pool_at(const Allocator* a, uint32_t i) noexcept nogil:
 
 
 cdef inline bint can_expand(const Allocator* a, const SimBlock* b) noexcept nogil:
-    return segment_at(a, b.segment).expandable
+    return segment_at(a, b.segment).handle != 0
 
 
 cdef inline uint64_t* lookups_of(const Allocator* a, uint32_t shelf) noexcept nogil:
@@ -139,11 +144,12 @@ cdef inline uint64_t* lookups_of(const Allocator* a, uint32_t shelf) noexcept no
 
 
 cdef inline bint has_room(const Allocator* a, uint64_t size) noexcept nogil:
-    return a.limits.total < 0 or a.reserved + <int64_t> size <= a.limits.total
+    cdef int64_t total = a.limits.total if a.limits.total >= 0 else NO_TOTAL
+    return size <= <uint64_t> total and a.reserved <= total - <int64_t> size
 
 
 cdef inline uint64_t handle_size(const Allocator* a, uint32_t shelf) noexcept nogil:
-    # What expandable segments are mapped by.
+    # What a new expandable segment is mapped by.
     return SMALL_SEGMENT if shelf_at(a, shelf).small else <uint64_t> a.rules.large_segment
 
 

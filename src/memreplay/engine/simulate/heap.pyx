@@ -12,7 +12,7 @@ from memreplay.engine.read.tables cimport (
     A_SEGMENT_ALLOC, A_SEGMENT_FREE, A_SEGMENT_MAP, A_SEGMENT_UNMAP
 )
 from memreplay.engine.simulate.driver cimport (
-    driver_free, driver_give, driver_init, driver_take, span_of
+    driver_free, driver_give, driver_init, span_of
 )
 from memreplay.engine.simulate.ordered cimport (
     chunks_free, chunks_init, ordered_add, ordered_drop
@@ -249,26 +249,37 @@ cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil:
     return DONE_OK
 
 
+cdef uint64_t mapped_ranges(const Allocator* a) noexcept nogil:
+    # Runs of blocks side by side that something is behind.
+    cdef const SimBlock* b
+    cdef uint64_t found = 0
+    cdef uint64_t i
+    for i in range(a.blocks.len):
+        b = block_at(a, <uint32_t> i)
+        if b.state == NO_BLOCK or b.state == UNMAPPED:
+            continue
+        found += b.prev == NONE32 or block_at(a, b.prev).state == UNMAPPED
+    return found
+
+
 # --- the driver -----------------------------------------------------------------------------------
 
 cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
               uint32_t shelf) noexcept nogil:
     # Something was asked of the driver.
     cdef SegmentEvent e
+    a.at_peak = False
     if action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP:
         a.reserved += <int64_t> size
         a.driver_allocs += 1
         if a.reserved > a.reserved_peak:
+            a.at_peak = True
+            a.fullest = a.active
             a.reserved_peak = a.reserved
-            a.reserved_peak_at = a.at
+            a.reserved_peak_at = <int64_t> a.at
     else:
         a.reserved -= <int64_t> size
         a.driver_frees += 1
-    if action == A_SEGMENT_ALLOC:
-        a.segments_now += 1
-        a.segments_peak = max(a.segments_peak, a.segments_now)
-    elif action == A_SEGMENT_FREE:
-        a.segments_now -= 1
     if not a.keeps_log:
         return DONE_OK
     e.at = a.at
@@ -279,11 +290,10 @@ cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
     return push_item(&a.log, &e)
 
 
-cdef uint32_t new_segment(Allocator* a, uint64_t size, uint32_t shelf, bint expandable,
-                          uint8_t state) noexcept nogil:
-    # Its one block, on no shelf; NONE32 when memory is out.
+cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t shelf,
+                          uint64_t handle, uint8_t state) noexcept nogil:
+    # Its one block, on no shelf; NONE32 when memory is out, and where there is no span.
     cdef SimSegment segment
-    cdef uint32_t span = driver_take(&a.driver, size)
     cdef uint32_t i
     if span == NONE32:
         return NONE32
@@ -291,7 +301,7 @@ cdef uint32_t new_segment(Allocator* a, uint64_t size, uint32_t shelf, bint expa
                   state)
     segment.span = span
     segment.first = i
-    segment.expandable = expandable
+    segment.handle = handle
     return i if i != NONE32 and push_item(&a.segments, &segment) == 0 else NONE32
 
 
@@ -310,10 +320,10 @@ cdef int map_block(Allocator* a, uint32_t i, uint64_t size, bint* mapped) noexce
     # Whole handles at the begin of an unmapped block, all or none of them. The block is free then,
     # one with free neighbours, and on its shelf.
     cdef SimBlock* b = block_at(a, i)
-    cdef uint64_t handle = handle_size(a, b.shelf)
+    cdef uint64_t handle = segment_at(a, b.segment).handle
     cdef uint64_t address = b.address
-    size = (size + handle - 1) // handle * handle
-    mapped[0] = size <= b.size and has_room(a, size)
+    size = min((size + handle - 1) // handle * handle, b.size)
+    mapped[0] = has_room(a, size)
     if not mapped[0]:
         return DONE_OK
     if unshelve(a, i) < 0:
@@ -330,7 +340,7 @@ cdef int map_block(Allocator* a, uint32_t i, uint64_t size, bint* mapped) noexce
 cdef int unmap_block(Allocator* a, uint32_t i) noexcept nogil:
     # The whole handles in a free block; what is left at its ends stays free.
     cdef SimBlock* b = block_at(a, i)
-    cdef uint64_t handle = handle_size(a, b.shelf)
+    cdef uint64_t handle = segment_at(a, b.segment).handle
     cdef uint64_t base = span_of(&a.driver, segment_at(a, b.segment).span).address
     cdef uint64_t first = (b.address - base + handle - 1) // handle * handle + base
     cdef uint64_t stop = (b.address + b.size - base) // handle * handle + base

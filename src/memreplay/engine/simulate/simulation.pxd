@@ -20,6 +20,12 @@ cdef struct Waiting:
     uint32_t first, stop
 
 
+cdef struct Emptied:
+    # With this event the program emptied the cache, of one private pool or all of it.
+    uint32_t at
+    uint32_t pool        # pair id, or NONE32
+
+
 cdef struct Simulation:
     Status status
     Allocator a
@@ -30,15 +36,16 @@ cdef struct Simulation:
     Buf waits            # Wait, by event
     Buf waiting          # Waiting, by event
     Buf late             # u32: what ended in the one that is being replayed
-    Buf emptied          # u32: events with which the program emptied the cache
-    int64_t recorded_total
-    uint64_t begun       # segments that were there at the start
+    Buf emptied          # Emptied, by event
+    int64_t recorded_total   # what the recording's driver had, -1 where nobody knows
+    uint64_t recorded_handle  # what the recording's large expandable segments were mapped by
+    uint64_t recorded_retries  # how often the recording's driver was asked again
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     int64_t failed_at    # the first event at which memory was out, -1 for none
     int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
-                        const Limits* limits, int64_t recorded_total, bint keeps_log,
-                        uint64_t seed) noexcept nogil
+                        const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
+                        bint keeps_log, uint64_t seed) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

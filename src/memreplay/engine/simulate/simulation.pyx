@@ -23,6 +23,7 @@ from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
 from memreplay.engine.simulate.heap cimport DONE_OK, block_at, heap_free, heap_init
+from memreplay.engine.simulate.starting cimport take_start
 
 cdef extern from *:
     const uint64_t BASE "0x10000000000ull"   # where addresses begin that no recording tells
@@ -108,6 +109,52 @@ cdef uint64_t asked_from(const Replay* r, uint64_t i) noexcept nogil:
     return sum
 
 
+cdef inline uint32_t private_pool_of(const Simulation* s, uint64_t i) noexcept nogil:
+    # NONE32 for the default pool. All that is of no private pool is of that, whatever its events
+    # say.
+    cdef uint32_t pool = slim_at(&s.arena.pool, i)
+    if pool == NONE32 or is_default_pool(s.arena.replay.tables, pool):
+        return NONE32
+    return pool
+
+
+cdef int note_emptied(Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
+    # Of the whole cache the default pool goes first: what goes before it is a private pool alone,
+    # which ended.
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef uint64_t i
+    cdef uint32_t last = NONE32
+    cdef Emptied e
+    for i in range(first, stop):
+        if not gives_back(action[i]):
+            continue
+        e.at = <uint32_t> i
+        e.pool = private_pool_of(s, i)
+        if e.pool == NONE32:
+            return push_item(&s.emptied, &e)
+        if e.pool != last and push_item(&s.emptied, &e) < 0:
+            return -1
+        last = e.pool
+    return 0
+
+
+cdef bint all_oversize(const Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
+    # Whether what goes may have gone before all that is cached does: oversize blocks of the stream
+    # that asks. PyTorch counts no retry then.
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef uint64_t i
+    for i in range(first, stop):
+        if (gives_back(action[i])
+                and (<uint64_t> size[i] < max_split(&s.arena.rules)
+                     or sparse_at(&r.tables.stream, r.first + i)
+                     != sparse_at(&r.tables.stream, r.first + stop))):
+            return False
+    return True
+
+
 cdef int find_emptied(Simulation* s) noexcept nogil:
     # Where segments go, and the driver is not asked at once by the same call for what it does not
     # have, the program emptied the cache. An allocator that is out of memory asks again; the frees
@@ -120,6 +167,7 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
     cdef uint64_t before, asked
     cdef uint64_t i = 0
     cdef uint64_t k
+    cdef uint32_t counted = NONE32
     cdef bint again, oversize
     cdef Waiting w
     while i < r.events:
@@ -150,9 +198,14 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
                         == sparse_at(&r.tables.stream, r.first + k))
             while w.first and waited(r, w.first - 1) and not oversize:
                 w.first -= 1
+            # What it had no memory for even then is an event of its own, and was counted.
+            if (<uint32_t> i != counted and private_pool_of(s, k) == NONE32
+                    and (action[k] == A_OOM or not all_oversize(s, i, k))):
+                s.recorded_retries += 1
+            counted = w.stop
             if push_item(&s.waiting, &w) < 0:
                 return -1
-        elif push_u32(&s.emptied, <uint32_t> i) < 0:
+        elif note_emptied(s, i, k) < 0:
             return -1
         i = max(k, i + 1)
     return 0
@@ -191,12 +244,9 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef const Replay* r = s.arena.replay
     cdef int64_t size = (<const int64_t*> r.tables.size.data)[r.first + i]
     cdef uint64_t stream = sparse_at(&r.tables.stream, r.first + i)
-    cdef uint32_t pool = slim_at(&s.arena.pool, i)
-    cdef bint private_pool = pool != NONE32 and not is_default_pool(r.tables, pool)
+    cdef uint32_t pool = private_pool_of(s, i)
     cdef uint32_t block
-    # All that is not of a private pool is of the one default pool, whatever its events say.
-    if take(&s.a, <uint32_t> i, size, stream, pool if private_pool else NONE32, private_pool,
-            &block) < 0:
+    if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32, &block) < 0:
         return -1
     if action == A_ALLOC:
         (<uint32_t*> s.block_of.data)[i] = block
@@ -217,7 +267,7 @@ cdef int replay_events(Simulation* s) noexcept nogil:
     cdef const Double* doubles = <const Double*> r.doubles.data
     cdef const Double* ends = <const Double*> r.ends.data
     cdef const Wait* waits = <const Wait*> s.waits.data
-    cdef const uint32_t* emptied = <const uint32_t*> s.emptied.data
+    cdef const Emptied* emptied = <const Emptied*> s.emptied.data
     cdef const Waiting* waiting = <const Waiting*> s.waiting.data
     cdef uint64_t d = 0
     cdef uint64_t e = 0
@@ -260,14 +310,13 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                     return -1
                 w += 1
         elif gives_back(action[i]):
-            pool = slim_at(&s.arena.pool, i)
-            if pool != NONE32 and not is_default_pool(r.tables, pool):
-                if release_pool(&s.a, pool) < 0:
+            pool = private_pool_of(s, i)
+            if pool != NONE32 and release_pool(&s.a, pool) < 0:
+                return -1
+            if c < s.emptied.len and emptied[c].at == i:
+                if empty_cache(&s.a, emptied[c].pool) < 0:
                     return -1
-            if c < s.emptied.len and emptied[c] == i:
                 c += 1
-                if empty_cache(&s.a) < 0:
-                    return -1
     return DONE_OK
 
 
@@ -280,25 +329,25 @@ cdef int run(Simulation* s) noexcept nogil:
     s.carried_block.len = r.carried.len
     if r.carried.len:
         memset(s.carried_block.data, 0xFF, r.carried.len * sizeof(uint32_t))
-    if find_waits(s) < 0 or find_emptied(s) < 0:
+    if take_start(s) < 0 or find_waits(s) < 0 or find_emptied(s) < 0:
         return -1
     return replay_events(s)
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
-                        const Limits* limits, int64_t recorded_total, bint keeps_log,
-                        uint64_t seed) noexcept nogil:
-    # `recorded_total` is what the recording's driver had, -1 where nobody knows.
+                        const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
+                        bint keeps_log, uint64_t seed) noexcept nogil:
     memset(s, 0, sizeof(Simulation))
     s.arena = arena
     s.held = held
     s.recorded_total = recorded_total
+    s.recorded_handle = recorded_handle
     s.failed_at = -1
     s.stopped_at = -1
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
     buf_init(&s.waits, sizeof(Wait))
-    buf_init(&s.emptied, 4)
+    buf_init(&s.emptied, sizeof(Emptied))
     buf_init(&s.waiting, sizeof(Waiting))
     buf_init(&s.late, 4)
     if heap_init(&s.a, rules, limits, BASE, seed) < 0:

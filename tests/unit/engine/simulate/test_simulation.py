@@ -58,7 +58,7 @@ def test_a_smaller_card_fails_where_the_program_would() -> None:
     assert enough.reserved_peak == (46 * MIB, 3)
     assert enough.active_peak == (46 * MIB, 3)  # the first block is not split
     assert enough.driver_allocs == 2
-    assert enough.segments_peak == 2
+    assert enough.mapped_ranges == 2
 
 
 def test_what_is_refused() -> None:

@@ -1,0 +1,258 @@
+"""What the allocator held when the recording began: its segments and blocks, as the replay has them.
+
+Where an expandable segment's addresses begin and end no file says. Mapped ranges of the same pool
+and stream are taken for one where whole pages lie between them, and nothing of another one.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
+from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.read.sparse cimport sparse_at
+from memreplay.engine.read.tables cimport A_SEGMENT_MAP, Carried
+from memreplay.engine.replay.held cimport NEVER_HELD
+from memreplay.engine.replay.idle cimport is_default_pool
+from memreplay.engine.replay.replay cimport CARRIED, Replay
+from memreplay.engine.replay.reserve cimport Region, Reserve
+from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
+from memreplay.engine.simulate.allocator cimport let_go
+from memreplay.engine.simulate.driver cimport PAGE, driver_place
+from memreplay.engine.simulate.heap cimport (
+    DONE_OK, FREE_BLOCK, NO_MEMORY, UNMAPPED, USED_BLOCK, Allocator, add_segment, block_at, cut,
+    shelf_for, shelve
+)
+from memreplay.engine.simulate.simulation cimport Simulation
+
+cdef extern from *:
+    const uint64_t NO_ADDRESS "UINT64_MAX"
+
+
+cdef struct Placed:
+    # A carried block, on its way into the order of regions and addresses.
+    uint64_t address
+    uint32_t region
+    uint32_t block
+
+
+cdef struct Start:
+    Simulation* s
+    const Region* regions
+    uint64_t n            # of them
+    Placed* placed        # carried blocks by region and address
+    uint64_t count        # of them
+    uint64_t next         # the first that has no place yet
+
+
+cdef int by_place(const void* a, const void* b) noexcept nogil:
+    cdef const Placed* x = <const Placed*> a
+    cdef const Placed* y = <const Placed*> b
+    if x.region != y.region:
+        return (x.region > y.region) - (x.region < y.region)
+    return (x.address > y.address) - (x.address < y.address)
+
+
+cdef int place_carried(Start* t) noexcept nogil:
+    cdef const Replay* r = t.s.arena.replay
+    cdef const Carried* carried = <const Carried*> r.carried.data
+    cdef const uint32_t* origin = <const uint32_t*> t.s.arena.carried_origin.data
+    cdef uint64_t i
+    if r.carried.len == 0:
+        return DONE_OK
+    t.placed = <Placed*> malloc(r.carried.len * sizeof(Placed))
+    if t.placed == NULL:
+        return NO_MEMORY
+    for i in range(r.carried.len):
+        # The first origins are those of the regions.
+        if origin[i] >= t.n:
+            t.s.unplaced += 1
+            continue
+        t.placed[t.count].address = carried[i].address
+        t.placed[t.count].region = origin[i]
+        t.placed[t.count].block = <uint32_t> i
+        t.count += 1
+    qsort(t.placed, t.count, sizeof(Placed), by_place)
+    return DONE_OK
+
+
+cdef uint32_t shelf_of(Start* t, const Region* g) noexcept nogil:
+    cdef const Replay* r = t.s.arena.replay
+    cdef bint private_pool = g.pool != NONE32 and not is_default_pool(r.tables, g.pool)
+    return shelf_for(&t.s.a, g.stream, g.pool if private_pool else NONE32, private_pool, g.small)
+
+
+cdef int fill(Start* t, uint64_t region, uint32_t i) noexcept nogil:
+    # Block i, on no shelf, is all of a region: cuts it into what is in use and what is free.
+    cdef Simulation* s = t.s
+    cdef Allocator* a = &s.a
+    cdef const Carried* carried = <const Carried*> s.arena.replay.carried.data
+    cdef const int64_t* sizes = <const int64_t*> s.arena.carried_bytes.data
+    cdef uint64_t end = t.regions[region].end
+    cdef uint64_t address, size
+    cdef uint32_t block
+    block_at(a, i).state = FREE_BLOCK
+    while t.next < t.count and t.placed[t.next].region == region:
+        block = t.placed[t.next].block
+        address = t.placed[t.next].address
+        size = <uint64_t> sizes[block]
+        t.next += 1
+        if (i == NONE32 or address < block_at(a, i).address or size == 0 or address >= end
+                or size > end - address):
+            s.unplaced += 1
+            continue
+        if address > block_at(a, i).address:
+            if cut(a, i, address - block_at(a, i).address) < 0 or shelve(a, i) < 0:
+                return NO_MEMORY
+            i = block_at(a, i).next
+        if size < block_at(a, i).size and cut(a, i, size) < 0:
+            return NO_MEMORY
+        block_at(a, i).state = USED_BLOCK
+        block_at(a, i).owner = CARRIED | block
+        block_at(a, i).requested = carried[block].size
+        (<uint32_t*> s.carried_block.data)[block] = i
+        a.active += <int64_t> size
+        i = block_at(a, i).next if address + size < end else NONE32
+    return shelve(a, i) if i != NONE32 else DONE_OK
+
+
+cdef int take_segment(Start* t, uint64_t region, uint32_t shelf) noexcept nogil:
+    cdef const Region* g = &t.regions[region]
+    cdef Allocator* a = &t.s.a
+    cdef uint32_t i
+    i = add_segment(a, driver_place(&a.driver, g.start, g.end - g.start), g.end - g.start,
+                    shelf, 0, FREE_BLOCK)
+    if i == NONE32:
+        return NO_MEMORY
+    return fill(t, region, i)
+
+
+# --- expandable segments --------------------------------------------------------------------------
+
+cdef uint64_t lowest_mapped(const Start* t, const Region* g, uint64_t floor,
+                            uint64_t handle) noexcept nogil:
+    # Where the addresses of a region's segment begin, as far as is known: what was given back
+    # before the recording may have been mapped again since.
+    cdef const Reserve* v = t.s.arena.reserve
+    cdef const Replay* r = t.s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> v.events.data
+    cdef uint64_t least = g.start
+    cdef uint64_t i
+    cdef uint32_t at
+    for i in range(v.events.len):
+        at = events[i]
+        # Small requests are mapped a handle at a time.
+        if (action[at] == A_SEGMENT_MAP and floor <= address[at] < least
+                and (g.start - address[at]) % handle == 0
+                and (<uint64_t> size[at] == handle
+                     or (not g.small and <uint64_t> size[at] % handle == 0))
+                and sparse_at(&r.tables.stream, r.first + at) == g.stream):
+            least = address[at]
+    return least
+
+
+cdef uint64_t last_of(Start* t, uint64_t region, uint32_t shelf, uint64_t handle,
+                      uint64_t space) noexcept nogil:
+    # The last region of the same expandable segment.
+    cdef uint64_t base = t.regions[region].start
+    while (region + 1 < t.n and t.regions[region + 1].expandable
+           and shelf_of(t, &t.regions[region + 1]) == shelf
+           and (t.regions[region + 1].start - base) % handle == 0
+           and t.regions[region + 1].end - base <= space):
+        region += 1
+    return region
+
+
+cdef int take_expandable(Start* t, uint64_t region, uint64_t last, uint64_t floor,
+                         uint32_t shelf, uint64_t handle, uint64_t space) noexcept nogil:
+    # These regions are one segment. `floor`: the end of what lies before them.
+    cdef Allocator* a = &t.s.a
+    cdef uint64_t end = t.regions[last].end
+    cdef uint64_t base = lowest_mapped(t, &t.regions[region], max(floor, end - min(end, space)),
+                                       handle)
+    cdef uint32_t i, rest
+    if last + 1 < t.n:
+        space = min(space, (t.regions[last + 1].start - base) // PAGE * PAGE)
+    space = max(min(space, NO_ADDRESS - base) // handle * handle, end - base)
+    i = add_segment(a, driver_place(&a.driver, base, space), space, shelf, handle, UNMAPPED)
+    if i == NONE32:
+        return NO_MEMORY
+    while region <= last:
+        if t.regions[region].start > block_at(a, i).address:
+            if (cut(a, i, t.regions[region].start - block_at(a, i).address) < 0
+                    or shelve(a, i) < 0):
+                return NO_MEMORY
+            i = block_at(a, i).next
+        rest = NONE32
+        if t.regions[region].end - t.regions[region].start < block_at(a, i).size:
+            if cut(a, i, t.regions[region].end - t.regions[region].start) < 0:
+                return NO_MEMORY
+            rest = block_at(a, i).next
+        if fill(t, region, i) < 0:
+            return NO_MEMORY
+        i = rest
+        region += 1
+    return shelve(a, i) if i != NONE32 else DONE_OK
+
+
+# --- all of it ------------------------------------------------------------------------------------
+
+cdef int note_pending(Start* t) noexcept nogil:
+    # Frees that were requested before the recording, and waited for streams.
+    cdef const uint32_t* end = <const uint32_t*> t.s.held.carried_end.data
+    cdef const uint32_t* blocks = <const uint32_t*> t.s.carried_block.data
+    cdef uint64_t i
+    for i in range(t.s.arena.replay.carried.len):
+        if end[i] == NEVER_HELD and blocks[i] != NONE32 and let_go(&t.s.a, blocks[i]) < 0:
+            return NO_MEMORY
+    return DONE_OK
+
+
+cdef int take_regions(Start* t) noexcept nogil:
+    cdef const Region* g
+    cdef uint64_t i = 0
+    cdef uint64_t floor = 0
+    cdef uint64_t last, handle, space
+    cdef uint32_t shelf
+    if place_carried(t) < 0:
+        return NO_MEMORY
+    while i < t.n:
+        g = &t.regions[i]
+        shelf = shelf_of(t, g)
+        if shelf == NONE32:
+            return NO_MEMORY
+        last = i
+        if not g.expandable:
+            if take_segment(t, i, shelf) < 0:
+                return NO_MEMORY
+        else:
+            handle = SMALL_SEGMENT if g.small else t.s.recorded_handle
+            space = (t.s.a.limits.space + handle - 1) // handle * handle
+            last = last_of(t, i, shelf, handle, space)
+            if take_expandable(t, i, last, floor, shelf, handle, space) < 0:
+                return NO_MEMORY
+        floor = t.regions[last].end
+        i = last + 1
+    return note_pending(t)
+
+
+cdef int take_start(Simulation* s) noexcept nogil:
+    # NO_MEMORY where there is none.
+    cdef Start t
+    cdef int code
+    t.s = s
+    t.regions = <const Region*> s.arena.reserve.regions.data
+    t.n = s.arena.reserve.regions.len
+    t.placed = NULL
+    t.count = 0
+    t.next = 0
+    code = take_regions(&t)
+    free(t.placed)
+    s.a.reserved = s.arena.reserve.start_bytes
+    s.a.reserved_peak = s.a.reserved
+    s.a.reserved_peak_at = -1
+    s.a.active_peak = s.a.active
+    s.a.active_peak_at = -1
+    s.a.fullest = s.a.active
+    s.a.at_peak = True
+    return code
