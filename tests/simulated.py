@@ -83,29 +83,35 @@ class Run(NamedTuple):
 
 
 def modelled(
-    settings: Settings, seed: int, steps: int, without: tuple[str, ...] = ()
+    settings: Settings, seed: int, steps: int, without: tuple[str, ...] = (), before: int = 0
 ) -> tuple[Snapshot, Run]:
-    """A random program on the model; the same seed and the same steps ask for the same."""
+    """A random program on the model, of which as many steps as `before` are not recorded; the same
+    seed and the same steps ask for the same."""
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)
     program = Told(device, random.Random(seed), private_pools=False)
     rng = random.Random(seed + 1)
     actions = [one for one, weight in WEIGHTS.items() for _ in range(weight) if one not in without]
-    for _ in range(steps):
+    for at in range(before + steps):
+        if before and at == before:
+            machine.begin_recording()
+            # Addresses above all that is there look like those that nobody ever had.
+            ends = [area.addr + pages(area.size) for area in device.all_areas()]
+            device.high = max(ends, default=0)
         program.step(rng.choice(actions))
     return dumped(machine)
 
 
 def dumped(machine: Machine) -> tuple[Snapshot, Run]:
     """What the machine recorded, and what its device did."""
-    snapshot, _ = machine.dump()
+    snapshot, truth = machine.dump()
     trace = snapshot["device_traces"][0]
     calls = [
         (event["action"], event["addr"], event["size"])
         for event in trace
         if event["action"].startswith("segment_")
     ]
-    peak = reserved = 0
+    peak = reserved = truth[0].start_of("reserved")
     for action, _, size in calls:
         reserved += size if action in ("segment_alloc", "segment_map") else -size
         peak = max(peak, reserved)
@@ -146,7 +152,7 @@ def simulated(snapshot: Snapshot, recorded: Settings, settings: Settings) -> Run
         replay.blocks, replay.holding, recorded_total=recorded.capacity, **rules(settings)
     )
     calls = [(_core.ACTIONS[code], at, size) for _, code, at, size, *_ in found.log()]
-    return Run(calls, ranges(found), found.reserved_peak[0], found.ooms)
+    return Run(calls, ranges(found), found.reserved_peak[0], len(found.failed()))
 
 
 def ranges(found: _simulating.Simulation) -> list[Segment]:

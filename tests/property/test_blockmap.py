@@ -179,7 +179,7 @@ def test_every_free_byte_is_judged_once(made: Pictures, seed: int) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
-        split = replay.rules.max_split_bytes
+        split = replay.settings.max_split_bytes
         split = split if split >= 0 else 2**63
         for want in made.pictures:
             found = replay.block_map(want.event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from memreplay.engine.query import _blockmap
     from memreplay.engine.replay import _timeline
-    from memreplay.snapshot.settings import BlockRules
+    from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.simulated import Recorded, Simulated
 
 
 class Replay(Trace):
@@ -30,8 +32,15 @@ class Replay(Trace):
     what was live then is carried over.
     """
 
-    def __init__(self, native: _timeline.Replay, rules: BlockRules) -> None:
-        super().__init__(native, rules)
+    def __init__(
+        self,
+        native: _timeline.Replay,
+        settings: AllocatorSettings,
+        card_bytes: int | None = None,
+    ) -> None:
+        super().__init__(native, settings)
+        self.card_bytes = card_bytes
+        """The memory of the card, where the recorder noted it."""
         self._measures: dict[tuple[object, ...], Usage] = {}
 
     def __repr__(self) -> str:
@@ -103,6 +112,30 @@ class Replay(Trace):
 
         live = self.measure("active").listed(event)
         return _blockmap.BlockMap(self.blocks, self.holding, *live, event - self.first_event)
+
+    @cached_property
+    def recorded(self) -> Recorded:
+        """What the recording's own allocator did, and whether simulating it gives the same."""
+        from memreplay.snapshot.simulated import Recorded
+
+        return Recorded(self)
+
+    def simulate(
+        self, settings: AllocatorSettings | str = "", *, total_bytes: int | None = None
+    ) -> Simulated:
+        """The same program on an allocator of other settings, or on another card.
+
+        `settings` are those of the recording with what a text changes of them, spelled as
+        PYTORCH_CUDA_ALLOC_CONF ("expandable_segments:True,max_split_size_mb:128"), or all of them.
+        `total_bytes` is what the driver has for this process: the card's memory less what the CUDA
+        context and other processes take; None for as much as in the recording, which is no limit
+        where the file does not tell. docs/simulate.md says what is exact and what is not.
+
+        Raises UsageError for settings that PyTorch would not take.
+        """
+        from memreplay.snapshot.simulated import simulate
+
+        return simulate(self, settings, total_bytes)
 
 
 Narrow = Callable[["Usage", "_timeline.Measure"], "_timeline.Measure"]

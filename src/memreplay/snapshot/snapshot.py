@@ -22,7 +22,7 @@ from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
 from memreplay.snapshot.replay import Replay
-from memreplay.snapshot.settings import block_rules
+from memreplay.snapshot.alloc_conf import recorded_settings
 
 if TYPE_CHECKING:
     from memreplay.snapshot import columns
@@ -379,7 +379,9 @@ class Snapshot:
         if device not in self._replays:
             self.check_device(device)
             self._replays[device] = Replay(
-                _timeline.Replay(self.native, device), block_rules(self.settings)
+                _timeline.Replay(self.native, device),
+                recorded_settings(self.settings),
+                self.card_bytes(device),
             )
         return self._replays[device]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memreplay.engine.query._groups import Keys
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
-    from memreplay.snapshot.settings import BlockRules
+    from memreplay.snapshot.alloc_conf import AllocatorSettings
 
 
 SHOWN = 10  # pools or streams that an error names
@@ -41,9 +41,9 @@ class Trace:
     `first_event - 1`, and what was live then is carried over.
     """
 
-    def __init__(self, native: _timeline.Replay, rules: BlockRules) -> None:
+    def __init__(self, native: _timeline.Replay, settings: AllocatorSettings) -> None:
         self.native = native
-        self.rules = rules
+        self.settings = settings
         self._classes: dict[str, _measures.Classes] = {}
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
         self.origins: Keys | None = None  # kept here by analysis.groups
@@ -149,7 +149,10 @@ class Trace:
         """The allocator's blocks over time."""
         from memreplay.engine.replay import _measures
 
-        return _measures.Blocks(self.reserved, *self.rules)
+        known = self.settings
+        return _measures.Blocks(
+            self.reserved, known.divisions, known.max_split_bytes, known.expandable
+        )
 
     @cached_property
     def soundness(self) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.groups.grouping import Grouper
@@ -23,6 +22,7 @@ from memreplay.commands.fragmentation.result import (
 )
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
+from memreplay.snapshot.simulated import fullest
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -159,7 +159,7 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
 
     points = [point("most_unused", extremes[1] + replay.first_event)]
     points += [point("peak", one.event_index) for one in active.peaks(PEAKS)]
-    points.append(point("reserved", _fullest(replay)))
+    points.append(point("reserved", fullest(replay)))
     points += [point("oom", event) for event in replay.events_of("oom")[:1]]
     if replay.events:
         points += [point("start", replay.start), point("end", replay.start + replay.events)]
@@ -170,21 +170,6 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
         for one in (reserved, active)
     )
     return tuple(points), None if whole is None or used is None else round(whole - used)
-
-
-def _fullest(replay: Replay) -> int:
-    """Where most is active while reserved memory is at its peak, the first time that it is.
-
-    Before that the memory that was asked for last is not in use yet.
-    """
-    peak = replay.measure("reserved").peak.event_index
-    # From its peak on it can only fall.
-    changes = memoryview(replay.reserved.events())
-    after = bisect_right(changes, peak - replay.first_event)
-    last = replay.start + replay.events
-    if after < len(changes):
-        last = changes[after] + replay.start
-    return replay.measure("active").highest(peak, last).event_index
 
 
 def _telling(replay: Replay, points: tuple[UnusedPoint, ...]) -> tuple[Moment, int]:

@@ -240,7 +240,7 @@ class _Telling:
         sums = found.sums()
         judged = found.judge(request, pool, stream, small)
         reserved = replay.measure("reserved").bytes_at(event)
-        expandable = replay.rules.expandable
+        expandable = replay.settings.expandable
         # Where the driver's word is missing, nothing is taken to have been free.
         asked = _Asked(request, _needed(request, expandable=expandable), free or 0, expandable)
         outside = 0 if self.card is None or free is None else self.card - reserved - free
@@ -280,7 +280,7 @@ class _Telling:
                 groups[0].bytes if groups else 0,
                 returnable=found.returnable[0],
                 private=_free_of_private(found, pool),
-                limited=replay.rules.max_split_bytes >= 0,
+                limited=replay.settings.max_split_bytes >= 0,
             ),
             live_count=count,
             categories_source=categories_source(self.grouper.snap),

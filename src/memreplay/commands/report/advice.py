@@ -69,7 +69,7 @@ def facts_of(snap: Snapshot, replay: Replay) -> Facts:
         alone=replay.events - replay.tally.with_stack,
         stacks=snap.code.stacks > 1,
         backward=any(bits_of_frames(snap, patterns)),
-        expandable=replay.rules.expandable,
+        expandable=replay.settings.expandable,
     )
 
 

@@ -113,15 +113,11 @@ cdef class Simulation:
         """How often it was asked again after all cached memory was given back."""
         return self.s.a.retries
 
-    @property
-    def ooms(self) -> int:
-        """Requests that failed."""
-        return self.s.a.ooms
-
-    @property
-    def failed_at(self) -> int | None:
-        """The first event whose request failed."""
-        return None if self.s.failed_at < 0 else self.s.failed_at
+    def failed(self) -> list:
+        """The events whose requests failed."""
+        cdef const uint32_t* found = <const uint32_t*> self.s.failed.data
+        cdef size_t i
+        return [found[i] for i in range(self.s.failed.len)]
 
     @property
     def stopped_at(self) -> int | None:
@@ -133,6 +129,13 @@ cdef class Simulation:
     def mapped_ranges(self) -> int:
         """Segments at the end as a snapshot lists them: of an expandable one each mapped range."""
         return _heap.mapped_ranges(&self.s.a)
+
+    @property
+    def reproduced(self) -> tuple:
+        """(how many of the recording's first segment events are those of the simulation, in kind
+        and size, how many the recording has, how many the simulation); with a log alone."""
+        return (_simulation.equal_events(&self.s), self.s.arena.reserve.events.len,
+                self.s.a.log.len)
 
     def log(self) -> list:
         """What was asked of the driver: (event, action code, address, bytes, stream, pool id or

@@ -95,7 +95,7 @@ cdef struct Allocator:
     int64_t fullest      # most active bytes while reserved memory is at its peak, the first time
     bint at_peak         # it is by now
     int64_t reserved_peak_at, active_peak_at   # -1: before the first event
-    uint64_t driver_allocs, driver_frees, retries, ooms
+    uint64_t driver_allocs, driver_frees, retries
 
 
 cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint64_t base,

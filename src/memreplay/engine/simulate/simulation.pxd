@@ -41,11 +41,12 @@ cdef struct Simulation:
     uint64_t recorded_handle  # what the recording's large expandable segments were mapped by
     uint64_t recorded_retries  # how often the recording's driver was asked again
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
-    int64_t failed_at    # the first event at which memory was out, -1 for none
+    Buf failed           # u32: events whose requests failed
     int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
                         const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
                         bint keeps_log, uint64_t seed) noexcept nogil
+cdef uint64_t equal_events(const Simulation* s) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

@@ -22,7 +22,9 @@ from memreplay.engine.replay.sizes cimport max_split
 from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
-from memreplay.engine.simulate.heap cimport DONE_OK, block_at, heap_free, heap_init
+from memreplay.engine.simulate.heap cimport (
+    DONE_OK, SegmentEvent, block_at, heap_free, heap_init
+)
 from memreplay.engine.simulate.starting cimport take_start
 
 cdef extern from *:
@@ -37,6 +39,7 @@ cdef void simulation_free(Simulation* s) noexcept nogil:
     buf_free(&s.emptied)
     buf_free(&s.waiting)
     buf_free(&s.late)
+    buf_free(&s.failed)
 
 
 # --- what the program did -------------------------------------------------------------------------
@@ -251,8 +254,8 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     if action == A_ALLOC:
         (<uint32_t*> s.block_of.data)[i] = block
     if block == NONE32:
-        if s.failed_at < 0:
-            s.failed_at = <int64_t> i
+        if push_u32(&s.failed, <uint32_t> i) < 0:
+            return -1
         if action == A_ALLOC:
             s.stopped_at = <int64_t> i
         return DONE_OK
@@ -342,7 +345,6 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     s.held = held
     s.recorded_total = recorded_total
     s.recorded_handle = recorded_handle
-    s.failed_at = -1
     s.stopped_at = -1
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
@@ -350,9 +352,26 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     buf_init(&s.emptied, sizeof(Emptied))
     buf_init(&s.waiting, sizeof(Waiting))
     buf_init(&s.late, 4)
+    buf_init(&s.failed, 4)
     if heap_init(&s.a, rules, limits, BASE, seed) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     s.a.keeps_log = keeps_log
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     return OK
+
+
+cdef uint64_t equal_events(const Simulation* s) noexcept nogil:
+    # How many of the first recorded segment events are those of the simulation, in kind and size.
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> s.arena.reserve.events.data
+    cdef const SegmentEvent* log = <const SegmentEvent*> s.a.log.data
+    cdef uint64_t n = min(s.arena.reserve.events.len, s.a.log.len)
+    cdef uint64_t i
+    for i in range(n):
+        if (action[events[i]] != log[i].action
+                or <uint64_t> size[events[i]] != log[i].size):
+            return i
+    return n

@@ -1,0 +1,326 @@
+"""A recorded program on an allocator of other settings, or on another card."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from memreplay.errors import UsageError
+from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
+from memreplay.snapshot.brief import html_table
+from memreplay.snapshot.record import Record
+
+if TYPE_CHECKING:
+    from memreplay.engine.simulate._simulating import Simulation
+    from memreplay.snapshot.replay import Replay
+
+SimulationReason = Literal[
+    "began_with_memory",
+    "limit_inferred",
+    "not_reproduced",
+    "request_succeeds",
+    "start_unplaced",
+]
+
+SMALL_LIMIT, SMALL_SEGMENT = 1 << 20, 2 << 20
+LARGE_REQUEST = 10 << 20
+# What an expandable segment has addresses for where nobody knows the card: 9/8 of its memory.
+UNKNOWN_CARD = 80 << 30
+
+
+class Outcome(Record, frozen=True, kw_only=True):
+    """What an allocator made of a program."""
+
+    reserved_peak_bytes: int
+    """Most that was reserved."""
+    reserved_peak_event: int
+    """The first event after which it was; `first_event` - 1 is the start."""
+    active_peak_bytes: int
+    """Most that its blocks in use took, those included whose free was pending."""
+    active_peak_event: int
+    """The first event after which they did."""
+    unused_bytes: int
+    """What was reserved and not active at the peak of reserved bytes, at best: where most was
+    active before that changed."""
+    segments: int
+    """Segments at the end; of an expandable one each mapped range."""
+    driver_allocs: int
+    """How often the driver gave memory: segments made, and ranges mapped."""
+    driver_frees: int
+    """How often it got memory back."""
+    alloc_retries: int
+    """How often it was asked again after all cached memory was given back (`num_alloc_retries`)."""
+    ooms: int
+    """How many requests failed."""
+    failed_event: int | None
+    """The event of the first request that failed; null if none did."""
+
+
+class Recorded:
+    """What a recording's own allocator did, and what it says of the card. Made once a replay."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self.settings = replay.settings
+
+    @cached_property
+    def _seen(self) -> dict[int, int]:
+        """What was reserved and free at each request that failed, by its event."""
+        reserved = self.replay.measure("reserved")
+        return {
+            event: reserved.bytes_at(event) + free for event, free in self.replay.oom_free.items()
+        }
+
+    @cached_property
+    def total_bytes(self) -> int | None:
+        """What the driver had for this process; None where nobody knows."""
+        if self._seen:
+            return max(max(self._seen.values()), self.replay.measure("reserved").peak.bytes)
+        return self.replay.card_bytes
+
+    @cached_property
+    def allowed_bytes(self) -> int | None:
+        """What the process might have of the card where requests failed while memory was free: at
+        least this. None where it might have all."""
+        if self.settings.memory_fraction is not None and self.replay.card_bytes is not None:
+            return int(self.settings.memory_fraction * self.replay.card_bytes)
+        for event, free in self.replay.oom_free.items():
+            request = self.replay.value("size", event)
+            if free >= _segment(request, self.settings) + SMALL_SEGMENT:
+                return self.replay.measure("reserved").peak.bytes
+        return None
+
+    @cached_property
+    def allowed_inferred(self) -> bool:
+        """Whether `allowed_bytes` is no more than what the recording shows."""
+        known = self.settings.memory_fraction is not None and self.replay.card_bytes is not None
+        return self.allowed_bytes is not None and not known
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What the recording says."""
+        replay = self.replay
+        reserved, active = replay.measure("reserved"), replay.measure("active")
+        actions = {
+            name: len(replay.events_of(name))
+            for name in ("segment_alloc", "segment_map", "segment_free", "segment_unmap", "oom")
+        }
+        segments = self.own.mapped_ranges
+        if replay.reaches_end:
+            segments = replay.tally.segments
+        return Outcome(
+            reserved_peak_bytes=reserved.peak.bytes,
+            reserved_peak_event=reserved.peak.event_index,
+            active_peak_bytes=active.peak.bytes,
+            active_peak_event=active.peak.event_index,
+            unused_bytes=reserved.peak.bytes - active.bytes_at(fullest(replay)),
+            segments=segments,
+            driver_allocs=actions["segment_alloc"] + actions["segment_map"],
+            driver_frees=actions["segment_free"] + actions["segment_unmap"],
+            alloc_retries=self.own.recorded_retries,
+            ooms=actions["oom"],
+            failed_event=next(iter(replay.events_of("oom")), None),
+        )
+
+    @cached_property
+    def own(self) -> Simulation:
+        """The recording's own settings, simulated, with a log."""
+        return run(
+            self.replay,
+            self.settings,
+            total=self.total_bytes,
+            allowed=self.allowed_bytes,
+            card=self.replay.card_bytes,
+            recorded_total=self.total_bytes,
+            log=True,
+        )
+
+    @cached_property
+    def reproduced(self) -> bool:
+        """Whether that gives the recorded segment events again, in kind, order and size."""
+        equal, recorded, simulated = self.own.reproduced
+        return equal == recorded == simulated and self.own.stopped_at is None
+
+
+class Simulated:
+    """One device's program with these settings on a card of `total_bytes`.
+
+    Made by `Replay.simulate`.
+    """
+
+    def __init__(
+        self, replay: Replay, settings: AllocatorSettings, total_bytes: int | None
+    ) -> None:
+        recorded = replay.recorded
+        self.replay = replay
+        self.settings = settings
+        self.total_bytes = recorded.total_bytes if total_bytes is None else total_bytes
+        self.recorded = recorded.outcome
+        self.same = settings == recorded.settings and self.total_bytes == recorded.total_bytes
+        """Whether nothing is other than in the recording."""
+        self._inferred = total_bytes is None and settings.memory_fraction is None
+        if self.same:
+            self.native = recorded.own
+        else:
+            self.native = run(
+                replay,
+                settings,
+                total=self.total_bytes,
+                allowed=self._allowed(),
+                card=self._card(),
+                recorded_total=recorded.total_bytes,
+            )
+
+    def __repr__(self) -> str:
+        return f"<Simulated: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("settings", spelled(self.settings)), ("total_bytes", self.total_bytes)]
+        return html_table("Simulated", [*rows, ("outcome", self.outcome)])
+
+    def _card(self) -> int | None:
+        if self.total_bytes != self.replay.recorded.total_bytes or self.replay.card_bytes is None:
+            return self.total_bytes
+        return self.replay.card_bytes
+
+    def _allowed(self) -> int | None:
+        if self.settings.memory_fraction is None:
+            return self.replay.recorded.allowed_bytes if self._inferred else None
+        card = self._card()
+        if card is None:
+            raise UsageError(
+                "per_process_memory_fraction is a part of the card's memory, which the file does"
+                " not tell: give --total-memory"
+            )
+        return int(self.settings.memory_fraction * card)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What the allocator makes of the program."""
+        native, first = self.native, self.replay.first_event
+        reserved, reserved_at = native.reserved_peak
+        active, active_at = native.active_peak
+        return Outcome(
+            reserved_peak_bytes=reserved,
+            reserved_peak_event=reserved_at + first,
+            active_peak_bytes=active,
+            active_peak_event=active_at + first,
+            unused_bytes=reserved - native.fullest,
+            segments=native.mapped_ranges,
+            driver_allocs=native.driver_allocs,
+            driver_frees=native.driver_frees,
+            alloc_retries=native.retries,
+            ooms=len(self.failed_events),
+            failed_event=next(iter(self.failed_events), None),
+        )
+
+    @cached_property
+    def failed_events(self) -> tuple[int, ...]:
+        """The events whose requests fail."""
+        return tuple(at + self.replay.first_event for at in self.native.failed())
+
+    @property
+    def stopped_event(self) -> int | None:
+        """The event whose request fails here and did not in the recording: what the program would
+        have done from there on nobody knows, and nothing more was simulated."""
+        found = self.native.stopped_at
+        return None if found is None else found + self.replay.first_event
+
+    @property
+    def fits(self) -> bool:
+        """Whether no request fails."""
+        return not self.failed_events
+
+    @cached_property
+    def reasons(self) -> tuple[SimulationReason, ...]:
+        """Why the outcome is an estimate, or empty: docs/simulate.md says each in words."""
+        recorded = self.replay.recorded
+        found: list[SimulationReason] = []
+        if not recorded.reproduced:
+            found.append("not_reproduced")
+        if self.native.unplaced:
+            found.append("start_unplaced")
+        if not self.same:
+            if self.replay.reserved.start_bytes:
+                found.append("began_with_memory")
+            served = set(self.replay.events_of("oom")) - set(self.failed_events)
+            if served and self.stopped_event is None:
+                found.append("request_succeeds")
+            if self._inferred and recorded.allowed_inferred:
+                found.append("limit_inferred")
+        return tuple(found)
+
+    @property
+    def exact(self) -> bool:
+        """Whether PyTorch's allocator would have done the same, as far as the file can tell."""
+        return not self.reasons
+
+
+def simulate(
+    replay: Replay, settings: AllocatorSettings | str = "", total_bytes: int | None = None
+) -> Simulated:
+    """See `Replay.simulate`."""
+    if isinstance(settings, str):
+        settings = changed_settings(replay.settings, settings)
+    if total_bytes is not None and total_bytes <= 0:
+        raise UsageError("a card has more than 0 bytes")
+    return Simulated(replay, settings, total_bytes)
+
+
+def run(
+    replay: Replay,
+    settings: AllocatorSettings,
+    *,
+    total: int | None,
+    allowed: int | None,
+    card: int | None,
+    recorded_total: int | None,
+    log: bool = False,
+) -> Simulation:
+    """The engine's simulation. Bytes: `total` is what the driver has for the process, `allowed`
+    what it may have of that, `card` all of the card's; None where there is no limit."""
+    from memreplay.engine.simulate import _simulating
+
+    collects = settings.collect_threshold > 0 and allowed is not None
+    known = card or total or UNKNOWN_CARD
+    return _simulating.Simulation(
+        replay.blocks,
+        replay.holding,
+        divisions=settings.divisions,
+        max_split=settings.max_split_bytes,
+        max_non_split=settings.max_non_split_bytes,
+        large_segment=settings.large_segment_bytes,
+        expandable=settings.expandable,
+        total=-1 if total is None else total,
+        allowed=-1 if allowed is None else allowed,
+        # PyTorch collects where a part of the memory is set, and not elsewhere.
+        collect_from=int(settings.collect_threshold * (allowed or 0)) if collects else -1,
+        space=known + known // 8,
+        recorded_total=-1 if recorded_total is None else recorded_total,
+        recorded_handle=replay.settings.large_segment_bytes,
+        log=log,
+    )
+
+
+def fullest(replay: Replay) -> int:
+    """The event after which most is active while reserved memory is at its peak, the first time
+    that it is: before that the memory that was asked for last is not in use yet."""
+    peak = replay.measure("reserved").peak.event_index
+    # From its peak on it can only fall.
+    changes = memoryview(replay.reserved.events())
+    after = bisect_right(changes, peak - replay.first_event)
+    last = replay.start + replay.events
+    if after < len(changes):
+        last = changes[after] + replay.start
+    return replay.measure("active").highest(peak, last).event_index
+
+
+def _segment(request: int, settings: AllocatorSettings) -> int:
+    """What the driver is asked for at most, for a request."""
+    if request <= SMALL_LIMIT:
+        return SMALL_SEGMENT
+    if settings.expandable or request < LARGE_REQUEST:
+        handle = settings.large_segment_bytes
+        return -(-request // handle) * handle
+    return -(-request // SMALL_SEGMENT) * SMALL_SEGMENT
