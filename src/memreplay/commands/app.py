@@ -53,6 +53,11 @@ COMMANDS = {
         "What is reserved and not in use, and what blocks it.",
     ),
     "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
+    "simulate": (
+        "memreplay.commands.simulate.command",
+        "The same program under other allocator settings, or on another card.",
+    ),
+    "fits": ("memreplay.commands.fits.command", "Which cards a program fits on."),
     "dryrun": (
         "memreplay.commands.dryrun.command",
         "The exact memory of a program, on a machine without a GPU.",

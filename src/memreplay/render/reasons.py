@@ -159,6 +159,30 @@ REASONS: dict[str, Reason] = {
         " used instead",
         "record with a newer PyTorch",
     ),
+    "not_reproduced": Reason(
+        "simulated with its own settings, the recording gives other segment events than it has:"
+        " what was simulated is an estimate",
+        "",
+    ),
+    "began_with_memory": Reason(
+        "the recording begins with memory that was reserved before, and nobody knows what other"
+        " settings would have made of it: what was simulated is an estimate",
+        f"call {_RECORD}() first thing in the program",
+    ),
+    "request_succeeds": Reason(
+        "a request that failed in the recording succeeds in the simulation: what the program would"
+        " have done next is not in the file",
+        "",
+    ),
+    "limit_inferred": Reason(
+        "requests failed while the card had memory left: the simulation takes the most that was"
+        " reserved for what the process may have",
+        "",
+    ),
+    "start_unplaced": Reason(
+        "some memory that was in use when the recording began lies in no known segment",
+        "dump while recording is on",
+    ),
 }
 
 

@@ -8,13 +8,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
+from memreplay.analysis.groups.asking import asker_of
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.oom.result import (
-    Asker,
     CachedName,
     CachedPart,
     Cause,
@@ -262,7 +262,7 @@ class _Telling:
             pool_assumed=pool_id == _core.ABSENT_ID and found.has_private_pools,
             stream=stream,
             kind="small" if small else "large",
-            asked_by=self._asked_by(event),
+            asked_by=asker_of(self.grouper, self.active, event),
             device_free_bytes=free,
             outside_bytes=outside,
             outside_known=self.card_known and free is not None,
@@ -296,14 +296,6 @@ class _Telling:
             pins_rest_count=blockers_count,
             pools=parts if self.grouper.by == "pool" else UNSET,
             streams=parts if self.grouper.by == "stream" else UNSET,
-        )
-
-    def _asked_by(self, event: int) -> Asker:
-        stack = self.replay.value("stack", event)
-        name = self.grouper.stack_name(stack, carried=False)
-        label = self.grouper.dimensions.label(self.active, "stack", name)
-        return Asker(
-            label=label.text, user=label.user, libraries=label.libraries, frames=label.frames
         )
 
 

@@ -6,9 +6,10 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.groups.asking import Asker
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.groups.records import Blocker, Kind
-from memreplay.snapshot.model import By, Coded, Exactness, Frame, Group, MeasureName, Part, Parted
+from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part, Parted
 from memreplay.snapshot.record import Record
 
 Cause = Literal[
@@ -35,13 +36,6 @@ RemedyName = Literal[
     "other_processes",
     "less_live",
 ]
-
-
-class Asker(Coded, frozen=True, kw_only=True):
-    """The code that asked for memory."""
-
-    frames: tuple[Frame, ...] = ()
-    """The whole stack, innermost first; none if none was recorded."""
 
 
 class CachedPart(Record, frozen=True):

@@ -110,6 +110,18 @@ def top_option(function: F) -> F:
     )(function)
 
 
+def set_option(function: F) -> F:
+    """--set KEY:VALUE,...: allocator settings as PyTorch spells them, as one text."""
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY:VALUE,...",
+        callback=lambda _ctx, _param, value: ",".join(value),
+        help="Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; the others stay as recorded.",
+    )(function)
+
+
 def screen_top_option(function: F) -> F:
     """--top N, 0 for all, of who held memory; by default as many as fit a screen."""
     return click.option(

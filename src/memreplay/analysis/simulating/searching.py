@@ -1,0 +1,91 @@
+"""Settings that are worth a try, tried at once on as many threads as there are processors."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.simulating.records import Candidate
+from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.simulated import Simulated
+
+    T = TypeVar("T")
+
+SPLITS = (32, 64, 128, 256, 512)  # MiB, of max_split_size_mb
+DIVISIONS = (2, 4, 8, 16)  # of roundup_power2_divisions
+SEGMENTS = (40, 80)  # MiB, of large_segment_size_mb; 20 is the default
+
+
+def candidates(start: AllocatorSettings) -> tuple[AllocatorSettings, ...]:
+    """These settings first, then some 30 others that change a few things of them."""
+    both = ("expandable_segments:False", "expandable_segments:True")
+    texts = [*both]
+    for expandable in both:
+        texts += [f"{expandable},roundup_power2_divisions:{n}" for n in DIVISIONS]
+        texts += [f"{expandable},large_segment_size_mb:{n}" for n in SEGMENTS]
+    texts += [f"{both[0]},max_split_size_mb:{n}" for n in SPLITS]
+    texts += [
+        f"{both[0]},max_split_size_mb:{split},roundup_power2_divisions:{n}"
+        for split in SPLITS[1:4]
+        for n in DIVISIONS[1:3]
+    ]
+    texts += [f"{both[1]},max_split_size_mb:{n}" for n in SPLITS[1:4]]
+    texts.append(f"{both[0]},max_split_size_mb:128,max_non_split_rounding_mb:128")
+    return tuple(dict.fromkeys([start, *(changed_settings(start, text) for text in texts)]))
+
+
+def search(
+    replay: Replay, start: AllocatorSettings, total_bytes: int | None = None
+) -> list[Simulated]:
+    """What comes of each of the `candidates`, the best first."""
+    prepare(replay)
+    found = on_threads(
+        lambda settings: replay.simulate(settings, total_bytes=total_bytes), candidates(start)
+    )
+    return sorted(found, key=lambda one: cost(one, start))
+
+
+def cost(found: Simulated, start: AllocatorSettings) -> tuple[bool, int, int, int, int, int]:
+    """What is least for the best: one that does not run out of memory, or does so later; then one
+    in which fewer requests fail, one that reserves less, one that changes less of `start`, and one
+    that calls the driver less often."""
+    outcome, stopped = found.outcome, found.stopped_event
+    return (
+        stopped is not None,
+        0 if stopped is None else -stopped,
+        outcome.ooms,
+        outcome.reserved_peak_bytes,
+        sum(new != old for new, old in zip(found.settings, start, strict=True)),
+        outcome.driver_allocs + outcome.driver_frees,
+    )
+
+
+def as_candidate(found: Simulated, *, exact: bool) -> Candidate:
+    """`exact`: whether the recording is."""
+    return Candidate(
+        settings=spelled(found.settings),
+        is_recorded=found.settings == found.replay.settings,
+        simulated=found.outcome,
+        stopped_event=found.stopped_event,
+        exactness="exact" if exact and found.exact else "estimated",
+    )
+
+
+def prepare(replay: Replay) -> None:
+    """Makes what all simulations share, which no two threads shall make."""
+    _ = replay.recorded.outcome, replay.recorded.reproduced
+
+
+def on_threads(
+    work: Callable[[AllocatorSettings], T], some: Iterable[AllocatorSettings]
+) -> list[T]:
+    """What `work` makes of each, in their order. The engine lets other threads run meanwhile."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(work, some))

@@ -1,0 +1,63 @@
+"""The results of `memreplay fits`."""
+
+from __future__ import annotations
+
+from memreplay.analysis.simulating.records import FailedRequest
+from memreplay.snapshot.model import Exactness
+from memreplay.snapshot.record import Record
+from memreplay.snapshot.simulated import Outcome
+
+
+class Need(Record, frozen=True, kw_only=True):
+    """The least that some settings need: with 2 MiB less a request fails."""
+
+    settings: str
+    """As PYTORCH_CUDA_ALLOC_CONF spells them; empty for PyTorch's defaults."""
+    total_bytes: int
+    """What the driver has to have for the program."""
+
+
+class Fit(Record, frozen=True, kw_only=True):
+    """Whether the program fits on one card."""
+
+    total_bytes: int
+    """What the driver has for the program."""
+    fits: bool
+    """Whether no request fails with the settings that were asked about."""
+    simulated: Outcome
+    """What the allocator makes of the program there, up to where it runs out of memory."""
+    failed: FailedRequest | None
+    """The first request that fails; null if none does."""
+    stopped_event: int | None
+    """The event with which the simulation ends; null if it does not."""
+    others: tuple[str, ...]
+    """Where it does not: other settings with which it would, of some 30, the best first."""
+
+
+class DeviceFits(Record, frozen=True, kw_only=True):
+    """What one device's program needs."""
+
+    device: int
+    first_event: int
+    events: int
+    settings: str
+    """What was simulated, as PYTORCH_CUDA_ALLOC_CONF spells it; empty for PyTorch's defaults."""
+    recorded_settings: str
+    """Those of the recording."""
+    need: Need
+    """What these settings need."""
+    least: Need
+    """What the settings need that need least, of some 30; the same if none needs less."""
+    cards: tuple[Fit, ...]
+    """One for each size that was asked about, in the order of the command line."""
+    exactness: Exactness
+    trusted: bool
+    reasons: tuple[str, ...]
+
+
+class FitsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fits/1"):
+    """What `memreplay fits` found."""
+
+    file: str
+    truncated: bool
+    devices: tuple[DeviceFits, ...]

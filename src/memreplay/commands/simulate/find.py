@@ -1,0 +1,86 @@
+"""The program of each device on an allocator of other settings, beside what was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.mapped import map_verdict
+from memreplay.analysis.selecting.choice import chosen_devices
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.simulating.failing import failed_request
+from memreplay.analysis.simulating.searching import as_candidate, search
+from memreplay.analysis.simulating.verdicts import simulation_verdict
+from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
+from memreplay.snapshot.alloc_conf import changed_settings, spelled
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.simulated import Simulated
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def simulate_report(
+    snap: Snapshot,
+    selection: Selection | None = None,
+    *,
+    settings: str = "",
+    total_bytes: int | None = None,
+    searched: bool = False,
+    **choices: Unpack[Choices],
+) -> SimulateReport:
+    """Every device that was read, with `settings` changed in those of its recording, on a card that
+    has `total_bytes` for it. `searched` tries some 30 more.
+
+    Raises UsageError for settings that PyTorch would not take.
+    """
+    selection = selected(selection, choices)
+    grouper = Grouper(snap, "stack")
+    devices = []
+    for device in chosen_devices(snap, selection):
+        replay = snap.replay(device)
+        start = changed_settings(replay.settings, settings)
+        tried = [replay.simulate(start, total_bytes=total_bytes)]
+        if searched:
+            tried = search(replay, start, total_bytes)
+        devices.append(_device(snap, replay, grouper, tried, searched, strict=selection.strict))
+    return SimulateReport(
+        file=snap.file, truncated=snap.truncation is not None, devices=tuple(devices)
+    )
+
+
+def _device(
+    snap: Snapshot,
+    replay: Replay,
+    grouper: Grouper,
+    tried: list[Simulated],
+    searched: bool,
+    *,
+    strict: bool,
+) -> DeviceSimulation:
+    best = tried[0]
+    trust = simulation_verdict(snap, replay, best, strict=strict)
+    recorded_is_exact = map_verdict(snap, replay, strict=strict).exact
+    return DeviceSimulation(
+        device=replay.device,
+        first_event=replay.first_event,
+        events=replay.events,
+        settings=spelled(best.settings),
+        recorded_settings=spelled(replay.settings),
+        total_bytes=best.total_bytes,
+        recorded_total_bytes=replay.recorded.total_bytes,
+        recorded=replay.recorded.outcome,
+        simulated=best.outcome,
+        failed=failed_request(replay, grouper, best),
+        stopped_event=best.stopped_event,
+        exactness="exact" if trust.exact else "estimated",
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        candidates=tuple(as_candidate(one, exact=recorded_is_exact) for one in tried)
+        if searched
+        else UNSET,
+    )
