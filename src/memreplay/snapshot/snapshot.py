@@ -18,11 +18,11 @@ from memreplay.io.container import Source, open_stream
 from memreplay.io.dataset_files import find_dataset
 from memreplay.io.limits import Limits
 from memreplay.io.readahead import ReadAhead, several_cpus
+from memreplay.snapshot.alloc_conf import recorded_settings
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
 from memreplay.snapshot.replay import Replay
-from memreplay.snapshot.alloc_conf import recorded_settings
 
 if TYPE_CHECKING:
     from memreplay.snapshot import columns
