@@ -85,8 +85,9 @@ class AllocatorSettings(NamedTuple):
 
     `divisions`: roundup_power2_divisions, a number for each power of two from 1 MiB to 32 GiB (0
     and 1: none). `max_split_bytes`: -1 for no limit. `collect_threshold`: the part of what the
-    process may have from which on cached memory is collected; 0 for never. `memory_fraction`: the
-    part of the card that the process may have; None for all of it.
+    process may have from which on cached memory is collected; 0 for never, and PyTorch never does
+    it where the process may have all of the card. `memory_fraction`: the part of the card that it
+    may have; None for all of it.
     """
 
     divisions: tuple[int, ...] = (0,) * STEPS
