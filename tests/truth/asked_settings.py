@@ -63,7 +63,7 @@ def told_now(one: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         return {"error": str(error)}
     found = settings()
-    told = {"error": None, "found": found}
+    told: dict[str, Any] = {"error": None, "found": found}
     if "segment" in one:
         told["segment"] = reserved_by(2 * MIB)
     limit = found["max_split_size"]
@@ -83,7 +83,7 @@ def reuses(size: int, more: int) -> bool:
     after = torch.cuda.memory_reserved()
     del asked
     torch.cuda.empty_cache()
-    return after == before
+    return bool(after == before)
 
 
 def reserved_by(size: int) -> int:
@@ -93,7 +93,7 @@ def reserved_by(size: int) -> int:
     reserved = torch.cuda.memory_reserved()
     del made
     torch.cuda.empty_cache()
-    return reserved
+    return int(reserved)
 
 
 def block(size: int) -> torch.Tensor:

@@ -130,7 +130,7 @@ def _figures(one: dict[str, Any], told: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("collect_threshold", recorded.collect_threshold, settings.collect_threshold)
     yield Figure("expandable", recorded.expandable, settings.expandable)
     yield Figure("of its file", recorded, settings)
-    yield Figure("spelled", changed_settings(AllocatorSettings(), spelled(settings)), settings)
+    yield Figure("spelled", _taken(spelled(settings)), settings)
     if one.get("segment"):
         yield Figure("large_segment_bytes", told["segment"], settings.large_segment_bytes)
     if one.get("non_split") and 0 < settings.max_split_bytes < MOST:
