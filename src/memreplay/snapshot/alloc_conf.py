@@ -2,9 +2,9 @@
 
 Keys, units and bounds are those of torch 2.15, c10/core/AllocatorConfig and
 c10/cuda/CUDAAllocatorConfig; ci/truth holds this against PyTorch's own parser. Torch 2.5 has no
-large_segment_size_mb and no per_process_memory_fraction, asks for more than 20 where there is a
-bound of 20, and has `>` of roundup_power2_divisions count from the size before it on, not from the
-one after that.
+max_non_split_rounding_mb, large_segment_size_mb and per_process_memory_fraction, takes a
+max_split_size_mb from 21 on, and minds separators; with it `>` of roundup_power2_divisions counts
+from the size before it on, not from the one after that.
 
 What PyTorch takes and this refuses, on purpose:
 
