@@ -18,7 +18,8 @@ What PyTorch takes and this refuses, on purpose:
 - `backend:cudaMallocAsync`, whose blocks are the driver's.
 
 Nothing is taken that PyTorch refuses. What a file's text says is read as PyTorch reads it, since it
-has run: wrong separators and what is behind digits are passed over.
+has run: wrong separators and what is behind digits are passed over. Signed and hexadecimal numbers
+are left out, as is what PyTorch would have refused.
 """
 
 from __future__ import annotations
