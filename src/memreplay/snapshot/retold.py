@@ -157,7 +157,10 @@ class _Retelling:
         self.adding.segments(
             np.full(n, device, dtype="i4"),
             segments["address"],
-            *(segments[name] for name in ("size", "allocated", "active", "requested")),
+            segments["size"],
+            segments["allocated"],
+            segments["active"],
+            segments["requested"],
             np.ones(n, dtype="u1"),
             segments["stream"],
             self.kinds[1 - segments["small"]],

@@ -76,7 +76,7 @@ class Recorded:
     def total_bytes(self) -> int | None:
         """What the driver had for this process; None where nobody knows."""
         if self._seen:
-            return max(max(self._seen.values()), self.replay.measure("reserved").peak.bytes)
+            return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
         return self.replay.card_bytes
 
     @cached_property

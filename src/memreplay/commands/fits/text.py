@@ -40,11 +40,9 @@ def _section(device: DeviceFits) -> list[Block]:
 
 
 def _headline(device: DeviceFits) -> tuple[str, ...]:
-    return (
-        f"device {device.device}: needs {size(device.need.total_bytes)} with"
-        f" {settings_words(device.settings)}",
-        device.exactness,
-    )
+    settings = settings_words(device.settings)
+    need = f"device {device.device}: needs {size(device.need.total_bytes)} with {settings}"
+    return (need, device.exactness)
 
 
 def _pairs(device: DeviceFits) -> tuple[tuple[str, str], ...]:
