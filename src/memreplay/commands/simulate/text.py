@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from memreplay.analysis.simulating.records import Candidate
+from memreplay.analysis.simulating.records import Candidate, Changed
 from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.holders import coded_row
@@ -62,10 +62,24 @@ def _headline(device: DeviceSimulation) -> tuple[str, ...]:
 
 
 def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
+    changed = () if device.changed is None else (("changed", _changed(device.changed)),)
     return (
+        *changed,
         ("recorded", _setting(device.recorded_settings, device.recorded_total_bytes)),
         ("simulated", f"{_setting(device.settings, device.total_bytes)}, {device.exactness}"),
     )
+
+
+def _changed(changed: Changed) -> str:
+    chosen = f"{counted(changed.allocations, 'allocation')} of {size(changed.bytes)} in all"
+    if changed.twice:
+        return f"{chosen}, made twice"
+    if changed.factor == 0:
+        chosen = f"{chosen}, left out"
+        if changed.carried_blocks:
+            chosen += f", and {counted(changed.carried_blocks, 'block')} from before"
+        return chosen
+    return f"{chosen}, at {changed.factor:g} times their size"
 
 
 def _setting(settings: str, total: int | None) -> str:
@@ -83,6 +97,11 @@ def _beside(device: DeviceSimulation) -> Table:
         return Row((name, count(before), count(after), signed_count(after - before)))
 
     rows = [
+        *(
+            [sizes("requested at the peak", old.requested_peak_bytes, new.requested_peak_bytes)]
+            if device.changed is not None
+            else []
+        ),
         sizes("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes),
         sizes("of it not in use", old.unused_bytes, new.unused_bytes),
         sizes("active at the peak", old.active_peak_bytes, new.active_peak_bytes),
