@@ -20,6 +20,7 @@ SimulationReason = Literal[
     "limit_inferred",
     "not_reproduced",
     "request_succeeds",
+    "start_too_large",
     "start_unplaced",
 ]
 
@@ -76,7 +77,7 @@ class Recorded:
     def total_bytes(self) -> int | None:
         """What the driver had for this process; None where nobody knows."""
         if self._seen:
-            return max(max(self._seen.values()), self.replay.measure("reserved").peak.bytes)
+            return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
         return self.replay.card_bytes
 
     @cached_property
@@ -114,7 +115,8 @@ class Recorded:
             reserved_peak_event=reserved.peak.event_index,
             active_peak_bytes=active.peak.bytes,
             active_peak_event=active.peak.event_index,
-            unused_bytes=reserved.peak.bytes - active.bytes_at(fullest(replay)),
+            # Below 0 where segment events are missing.
+            unused_bytes=max(reserved.peak.bytes - active.bytes_at(fullest(replay)), 0),
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
@@ -229,8 +231,10 @@ class Simulated:
 
     @property
     def fits(self) -> bool:
-        """Whether no request fails."""
-        return not self.failed_events
+        """Whether no request fails, and what was reserved before the recording has room."""
+        total = self.total_bytes
+        roomy = total is None or self.replay.reserved.start_bytes <= total
+        return roomy and not self.failed_events
 
     @cached_property
     def reasons(self) -> tuple[SimulationReason, ...]:
@@ -244,6 +248,10 @@ class Simulated:
         if not self.same:
             if self.replay.reserved.start_bytes:
                 found.append("began_with_memory")
+                if self.total_bytes is not None and (
+                    self.replay.reserved.start_bytes > self.total_bytes
+                ):
+                    found.append("start_too_large")
             served = set(self.replay.events_of("oom")) - set(self.failed_events)
             if served and self.stopped_event is None:
                 found.append("request_succeeds")
