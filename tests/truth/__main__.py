@@ -16,15 +16,18 @@ import traceback
 from pathlib import Path
 
 import memreplay
+from memreplay.dryrun import cards
 from memreplay.dryrun.runtime import lay_out
-from tests.truth.cases import CASES, RECORDED_WITH_OLDER, WITH_OLDER, Case
+from tests.truth.cases import A100, CASES, RECORDED_WITH_OLDER, WITH_OLDER, Case
 from tests.truth.compare import Figure, compare
 from tests.truth.noted import compare_recorded
+from tests.truth.settings import compare_settings
 
 HERE = Path(__file__).parent
 INSIDE = Path(memreplay.__file__).parent / "dryrun" / "inside"
 PACKAGE = Path(memreplay.__file__).parent.parent  # of programs that record themselves
 SHOWN = 10
+SETTINGS = "settings as text"  # that name chooses them
 
 
 def main() -> int:
@@ -38,15 +41,18 @@ def main() -> int:
         if asked.only in case.name
         and (not asked.few or (case.program, case.settings, case.recorded) in few)
     }
-    if not cases:
+    settings = asked.only in SETTINGS and not asked.few  # which follow the newest
+    if not cases and not settings:
         print("no case has such a name")
         return 0 if asked.few else 1
     figures = estimated = 0
     ran, failed = 0, []
+    texts = ""
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
-        with start(asked.python, folder, list(cases.values())) as server:
+        environment, cuda = run_dry(asked.python, folder)
+        with start(asked.python, folder, list(cases.values()), environment, cuda) as server:
             assert server.stdout
             for line in server.stdout:
                 ended = json.loads(line)
@@ -73,10 +79,18 @@ def main() -> int:
                     print(f"{case.name}: {compared.equal} equal, {took}")
                 if compared.wrong:
                     failed.append(case.name)
-                    tell(case, compared.wrong)
+                    tell(case.name, compared.wrong)
         version = torch_version(folder)
+        if settings:
+            environment |= cards.environment(cards.find(A100), cuda=cuda)
+            compared_texts = compare_settings(asked.python, environment)
+            figures += compared_texts.equal
+            texts = f" and {compared_texts.texts} texts of settings"
+            for text, differing in compared_texts.wrong.items():
+                failed.append(text)
+                tell(text, differing)
     print(
-        f"{figures:,} figures in {len(cases)} cases equal, torch {version}"
+        f"{figures:,} figures in {len(cases)} cases{texts} equal, torch {version}"
         f" ({estimated:,} that memreplay calls estimates not compared),"
         f" {time.monotonic() - began:.0f} s"
     )
@@ -96,8 +110,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start(python: str, folder: Path, cases: list[Case]) -> subprocess.Popen[str]:
-    """The server, with all that it is to run."""
+def run_dry(python: str, folder: Path) -> tuple[dict[str, str], int]:
+    """The environment in which this Python's torch runs dry, and its CUDA."""
     # Not imported: it would look for NVIDIA's libraries.
     asked = "from importlib.util import find_spec; print(find_spec('torch').origin)"
     torch = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True)
@@ -115,10 +129,17 @@ def start(python: str, folder: Path, cases: list[Case]) -> subprocess.Popen[str]
         "PYTHONWARNINGS": "ignore",
         "TORCH_CPP_LOG_LEVEL": "ERROR",
     }
+    return environment, runtime.cuda
+
+
+def start(
+    python: str, folder: Path, cases: list[Case], environment: dict[str, str], cuda: int
+) -> subprocess.Popen[str]:
+    """The server, with all that it is to run."""
     lines = folder / "cases"
     with lines.open("w", encoding="utf-8") as file:
         for case in cases:
-            json.dump(case.told(runtime.cuda), file)
+            json.dump(case.told(cuda), file)
             file.write("\n")
     with lines.open(encoding="utf-8") as file:
         return subprocess.Popen(
@@ -130,9 +151,9 @@ def start(python: str, folder: Path, cases: list[Case]) -> subprocess.Popen[str]
         )
 
 
-def tell(case: Case, wrong: list[Figure]) -> None:
+def tell(name: str, wrong: list[Figure]) -> None:
     """What differs, the first of it."""
-    print(f"{case.name}: {len(wrong)} figures differ")
+    print(f"{name}: {len(wrong)} figures differ")
     for one in wrong[:SHOWN]:
         print(f"  {one.what}: PyTorch {one.truth}, memreplay {one.memreplay}")
 

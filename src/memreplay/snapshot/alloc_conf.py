@@ -2,9 +2,9 @@
 
 Keys, units and bounds are those of torch 2.15, c10/core/AllocatorConfig and
 c10/cuda/CUDAAllocatorConfig; ci/truth holds this against PyTorch's own parser. Torch 2.5 has no
-large_segment_size_mb and no per_process_memory_fraction, asks for more than 20 where there is a
-bound of 20, and has `>` of roundup_power2_divisions count from the size before it on, not from the
-one after that.
+max_non_split_rounding_mb, large_segment_size_mb and per_process_memory_fraction, takes a
+max_split_size_mb from 21 on, and minds separators; with it `>` of roundup_power2_divisions counts
+from the size before it on, not from the one after that.
 
 What PyTorch takes and this refuses, on purpose:
 
@@ -18,7 +18,8 @@ What PyTorch takes and this refuses, on purpose:
 - `backend:cudaMallocAsync`, whose blocks are the driver's.
 
 Nothing is taken that PyTorch refuses. What a file's text says is read as PyTorch reads it, since it
-has run: wrong separators and what is behind digits are passed over.
+has run: wrong separators and what is behind digits are passed over. Signed and hexadecimal numbers
+are left out, as is what PyTorch would have refused.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ _TOKEN = re.compile(r"[:,\[\]]|[^:,\[\]]+")
 # Each matches in one pass, whatever is behind it.
 _WHOLE = re.compile(r"[0-9]+")
 _REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL = re.compile("[+-]?0[xX]")  # which is not 0 with more behind it
 
 
 class AllocatorSettings(NamedTuple):
@@ -84,8 +86,9 @@ class AllocatorSettings(NamedTuple):
 
     `divisions`: roundup_power2_divisions, a number for each power of two from 1 MiB to 32 GiB (0
     and 1: none). `max_split_bytes`: -1 for no limit. `collect_threshold`: the part of what the
-    process may have from which on cached memory is collected; 0 for never. `memory_fraction`: the
-    part of the card that the process may have; None for all of it.
+    process may have from which on cached memory is collected; 0 for never, and PyTorch never does
+    it where the process may have all of the card. `memory_fraction`: the part of the card that it
+    may have; None for all of it.
     """
 
     divisions: tuple[int, ...] = (0,) * STEPS
@@ -344,7 +347,7 @@ class _Reading:
     def real(self, key: str, value: str) -> float:
         """A decimal number that a double has with all its digits, as PyTorch asks for."""
         found = _REAL.fullmatch(value) if self.exact else _REAL.match(value)
-        if found is None or value[found.end() :].startswith(("x", "X")):  # 0x1p-1 is not 0
+        if found is None or _HEXADECIMAL.match(value):
             raise UsageError(f"{key} takes a number as 0.8, not {_shown(value)}")
         number = float(found[0])
         if abs(number) < sys.float_info.min and re.match("[^eE]*[1-9]", found[0]):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 # Powers of two from 1 MiB to 32 GiB: the sizes that roundup_power2_divisions tells apart.
 STEPS = 16
 _LARGEST = 2**62
+_DIGITS = len(str(1 << STEPS))  # of a size in MiB; Python makes no number of thousands
 
 
 class BlockRules(NamedTuple):
@@ -37,7 +38,8 @@ def _divisions(found: object) -> tuple[int, ...]:
     steps = [0] * STEPS
     if isinstance(found, dict):
         for name, value in found.items():
-            megabytes = int(name) if isinstance(name, str) and name.isdecimal() else 0
+            known = isinstance(name, str) and len(name) <= _DIGITS and name.isdecimal()
+            megabytes = int(name) if known else 0
             if 0 < megabytes < 1 << STEPS:
                 steps[megabytes.bit_length() - 1] = _number(value, 0)
     elif isinstance(found, list):

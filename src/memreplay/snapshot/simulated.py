@@ -162,17 +162,20 @@ class Simulated:
         self.same = settings == recorded.settings and self.total_bytes == recorded.total_bytes
         """Whether nothing is other than in the recording."""
         self._inferred = total_bytes is None and settings.memory_fraction is None
-        if self.same:
-            self.native = recorded.own
-        else:
-            self.native = run(
-                replay,
-                settings,
-                total=self.total_bytes,
-                allowed=self._allowed(),
-                card=self._card(),
-                recorded_total=recorded.total_bytes,
-            )
+        self.native = recorded.own if self.same else self.rerun(trace=False)
+
+    def rerun(self, *, trace: bool) -> Simulation:
+        """The simulation; with `trace` it keeps the events that a recording of it would have."""
+        recorded = self.replay.recorded
+        return run(
+            self.replay,
+            self.settings,
+            total=self.total_bytes,
+            allowed=recorded.allowed_bytes if self.same else self._allowed(),
+            card=self._card(),
+            recorded_total=recorded.total_bytes,
+            trace=trace,
+        )
 
     def __repr__(self) -> str:
         return f"<Simulated: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
@@ -285,6 +288,7 @@ def run(
     card: int | None,
     recorded_total: int | None,
     log: bool = False,
+    trace: bool = False,
 ) -> Simulation:
     """The engine's simulation. Bytes: `total` is what the driver has for the process, `allowed`
     what it may have of that, `card` all of the card's; None where there is no limit."""
@@ -308,6 +312,7 @@ def run(
         recorded_total=-1 if recorded_total is None else recorded_total,
         recorded_handle=replay.settings.large_segment_bytes,
         log=log,
+        trace=trace,
     )
 
 

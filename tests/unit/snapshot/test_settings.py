@@ -35,6 +35,7 @@ def test_what_pytorch_writes(name: str) -> None:
         ({"1": 4, "1024": 8}, (4, *NONE[1:10], 8, *NONE[11:])),
         ({"32768": 2}, (*NONE[1:], 2)),
         ({"65536": 2, "0": 2, "-1": 2, "x": 2, "": 2, "9" * 30: 2}, NONE),
+        ({"9" * 5000: 2, "1" * 5000: 2}, NONE),  # longer than Python reads a number
         ({"3": 2}, (0, 2, *NONE[2:])),  # as the power of two below it
         ({1: 2}, NONE),
         (-4, NONE),

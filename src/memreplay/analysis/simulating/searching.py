@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.simulating.records import Candidate
+from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 
 if TYPE_CHECKING:
@@ -38,7 +40,11 @@ def candidates(start: AllocatorSettings) -> tuple[AllocatorSettings, ...]:
     ]
     texts += [f"{both[1]},max_split_size_mb:{n}" for n in SPLITS[1:4]]
     texts.append(f"{both[0]},max_split_size_mb:128,max_non_split_rounding_mb:128")
-    return tuple(dict.fromkeys([start, *(changed_settings(start, text) for text in texts)]))
+    found = [start]
+    for text in texts:
+        with suppress(UsageError):  # PyTorch refuses it beside what was set before
+            found.append(changed_settings(start, text))
+    return tuple(dict.fromkeys(found))
 
 
 def search(

@@ -109,6 +109,23 @@ cdef class Adding:
             raise MemoryError
         return found
 
+    def code_of(self, Tables other not None) -> tuple:
+        """Adds the texts, pools, frames and stacks of other tables. (u32 the id here of each text,
+        the same of each pool); frames and stacks are numbered as they are there. Before any that
+        are added by `frames` and `stacks`."""
+        cdef Owned texts = owned(4)
+        cdef Owned pools = owned(4)
+        cdef int code
+        if self.frame_of.buf.len or self.stack_of.buf.len:
+            raise ValueError("there are frames or stacks already")
+        with nogil:
+            code = _adding.add_code(&self.tables.t, &other.t, &texts.buf, &pools.buf,
+                                    &self.frame_of.buf, &self.stack_of.buf)
+        if code != 0:
+            raise MemoryError
+        return (column(texts, texts.buf.data, texts.buf.len, b"I"),
+                column(pools, pools.buf.data, pools.buf.len, b"I"))
+
     def action(self, name: bytes) -> int:
         """The code of an action."""
         cdef uint32_t text = spans_intern(&self.tables.t.strings, <const char*> name, len(name))

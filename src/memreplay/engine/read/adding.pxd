@@ -1,5 +1,6 @@
 # Rows of columns that were made before: an exported dataset's, added to tables as if just read.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.read.tables cimport Tables
 
 cdef extern from *:
@@ -72,3 +73,5 @@ cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
 cdef uint64_t add_blocks(Tables* t, const BlockColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil
 cdef uint64_t add_annotations(Tables* t, const AnnotationColumns* c, uint64_t n) noexcept nogil
+cdef int add_code(Tables* t, const Tables* other, Buf* texts, Buf* pools, Buf* frames,
+                  Buf* stacks) noexcept nogil

@@ -7,7 +7,8 @@ blame instead.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from memreplay.engine.base.hashmap cimport NONE32, spans_len
+from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
+from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_intern, spans_len
 from memreplay.engine.read.opening cimport open_row, open_trace
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.read.tables cimport *
@@ -176,3 +177,70 @@ cdef uint64_t add_annotations(Tables* t, const AnnotationColumns* c, uint64_t n)
         a.name = c.name[i]
         t.attached_annotations += 1
     return ALL_FIT
+
+
+# --- what rows refer to ---------------------------------------------------------------------------
+
+cdef int add_spans(Spans* to, const Spans* found, Buf* ids) noexcept nogil:
+    # Fills `ids` (u32) with the id of each span; -1 when memory is out.
+    cdef uint32_t i, id
+    cdef size_t n = 0
+    cdef const void* p
+    for i in range(spans_len(found)):
+        p = span_at(found, i, &n)
+        id = spans_intern(to, p, n)
+        if id == NONE32 or push_u32(ids, id) < 0:
+            return -1
+    return 0
+
+
+cdef int add_frames(Tables* t, const Tables* other, const uint32_t* texts, Buf* ids) noexcept nogil:
+    cdef const FrameKey* from_ = <const FrameKey*> other.frames.data.data
+    cdef FrameKey f
+    cdef uint32_t i, id
+    for i in range(spans_len(&other.frames)):
+        f = from_[i]
+        f.name = texts[f.name]
+        f.file = texts[f.file]
+        f.fx_op = texts[f.fx_op]
+        f.fx_name = texts[f.fx_name]
+        f.fx_target = texts[f.fx_target]
+        f.fx_trace = texts[f.fx_trace]
+        id = spans_intern(&t.frames, &f, sizeof(f))
+        if id == NONE32 or push_u32(ids, id) < 0:
+            return -1
+    return 0
+
+
+cdef int add_stacks(Tables* t, const Tables* other, const uint32_t* frames, Buf* ids) noexcept nogil:
+    cdef Buf made
+    cdef const uint32_t* p
+    cdef size_t n = 0
+    cdef uint32_t i, k, id
+    cdef int code = 0
+    buf_init(&made, 4)
+    for i in range(spans_len(&other.stacks)):
+        p = <const uint32_t*> span_at(&other.stacks, i, &n)
+        made.len = 0
+        for k in range(<uint32_t> (n // 4)):
+            if push_u32(&made, frames[p[k]]) < 0:
+                code = -1
+        if code < 0:
+            break
+        id = spans_intern(&t.stacks, made.data, made.len * 4)
+        if id == NONE32 or push_u32(ids, id) < 0:
+            code = -1
+            break
+    buf_free(&made)
+    return code
+
+
+cdef int add_code(Tables* t, const Tables* other, Buf* texts, Buf* pools, Buf* frames,
+                  Buf* stacks) noexcept nogil:
+    # The texts, pools, frames and stacks of other tables. Fills the buffers (u32 each) with what
+    # their ids are here; -1 when memory is out.
+    if (add_spans(&t.strings, &other.strings, texts) < 0
+            or add_spans(&t.pairs, &other.pairs, pools) < 0
+            or add_frames(t, other, <const uint32_t*> texts.data, frames) < 0):
+        return -1
+    return add_stacks(t, other, <const uint32_t*> frames.data, stacks)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, final
 
+from memreplay.engine.read.column import Column
 from memreplay.engine.replay._measures import Blocks, Holding
 
 FREE: Final[int]
@@ -31,6 +32,7 @@ class Simulation:
         recorded_total: int = -1,
         recorded_handle: int = ...,
         log: bool = True,
+        trace: bool = False,
     ) -> Simulation: ...
     @property
     def blocks(self) -> Blocks: ...

@@ -10,7 +10,9 @@ from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._measures cimport Blocks, Holding
 from memreplay.engine.replay cimport sizes as _sizes
+from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.simulate cimport heap as _heap
+from memreplay.engine.simulate cimport retelling as _retelling
 from memreplay.engine.simulate cimport simulation as _simulation
 
 
@@ -34,7 +36,7 @@ cdef class Simulation:
                   int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
                   int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
                   uint64_t space=1 << 42, int64_t recorded_total=-1,
-                  int64_t recorded_handle=20 << 20, bint log=True):
+                  int64_t recorded_handle=20 << 20, bint log=True, bint trace=False):
         cdef _sizes.Rules rules
         cdef _heap.Limits limits
         cdef uint64_t seed = new_seed()
@@ -60,7 +62,7 @@ cdef class Simulation:
         with nogil:
             code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &rules, &limits,
                                               recorded_total, <uint64_t> recorded_handle, log,
-                                              seed)
+                                              trace, seed)
         if code != OK:
             raise error_of(&self.s.status)
 
@@ -151,6 +153,63 @@ cdef class Simulation:
             found.append((e[i].at, e[i].action, e[i].address, e[i].size, shelf.stream,
                           None if pool == NONE32 else pool))
         return found
+
+    def trace(self) -> dict:
+        """The events as a recording of the simulation would have them, with `trace`: by name the
+        columns at (u64, the event whose time and stack it has), address (u64; of an oom what the
+        driver has left), size (i64), stream (u64), pool (u32, ABSENT_ID for the default pool) and
+        action (u8)."""
+        cdef _heap.TraceEvent* row = <_heap.TraceEvent*> self.s.a.trace.data
+        cdef size_t n = self.s.a.trace.len
+        cdef size_t each = sizeof(_heap.TraceEvent)
+        return {
+            "at": column(self, &row.at, n, b"Q", each),
+            "address": column(self, &row.address, n, b"Q", each),
+            "size": column(self, &row.size, n, b"q", each),
+            "stream": column(self, &row.stream, n, b"Q", each),
+            "pool": column(self, &row.pool, n, b"I", each),
+            "action": column(self, &row.action, n, b"B", each),
+        }
+
+    def told(self) -> tuple:
+        """The segments at the end and their blocks, as a snapshot lists them: by name the columns
+        address (u64), size, allocated, active, requested (i64), stream (u64), made_at (i64, -1 for
+        before the first event), pool (u32, ABSENT_ID for the default pool), small and expandable
+        (u8); of blocks address (u64), size, requested (i64), segment, stack (u32) and state (u8)."""
+        cdef Owned segments = owned(sizeof(_retelling.ToldSegment))
+        cdef Owned blocks = owned(sizeof(_retelling.ToldBlock))
+        cdef _retelling.ToldSegment* g
+        cdef _retelling.ToldBlock* b
+        cdef size_t n, m
+        cdef size_t each = sizeof(_retelling.ToldSegment)
+        cdef size_t other = sizeof(_retelling.ToldBlock)
+        cdef int code
+        with nogil:
+            code = _retelling.retell(&self.s, &segments.buf, &blocks.buf)
+        if code != 0:
+            raise MemoryError
+        g = <_retelling.ToldSegment*> segments.buf.data
+        b = <_retelling.ToldBlock*> blocks.buf.data
+        n, m = segments.buf.len, blocks.buf.len
+        return {
+            "address": column(segments, &g.address, n, b"Q", each),
+            "size": column(segments, &g.size, n, b"q", each),
+            "allocated": column(segments, &g.allocated, n, b"q", each),
+            "active": column(segments, &g.active, n, b"q", each),
+            "requested": column(segments, &g.requested, n, b"q", each),
+            "stream": column(segments, &g.stream, n, b"Q", each),
+            "made_at": column(segments, &g.made_at, n, b"q", each),
+            "pool": column(segments, &g.pool, n, b"I", each),
+            "small": column(segments, &g.small, n, b"B", each),
+            "expandable": column(segments, &g.expandable, n, b"B", each),
+        }, {
+            "address": column(blocks, &b.address, m, b"Q", other),
+            "size": column(blocks, &b.size, m, b"q", other),
+            "requested": column(blocks, &b.requested, m, b"q", other),
+            "segment": column(blocks, &b.segment, m, b"I", other),
+            "stack": column(blocks, &b.stack, m, b"I", other),
+            "state": column(blocks, &b.state, m, b"B", other),
+        }
 
     def segments(self) -> list:
         """The segments at the end, in the order in which they were made: (address, stream, pool id

@@ -8,7 +8,9 @@ apart by its owner.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_SEGMENT_ALLOC
+)
 from memreplay.engine.replay.sizes cimport (
     SMALL_LIMIT, leaves_rest, max_split, round_size, segment_size
 )
@@ -17,7 +19,7 @@ from memreplay.engine.simulate.heap cimport (
     DONE_OK, FREE_BLOCK, NO_MEMORY, PENDING_BLOCK, UNMAPPED, USED_BLOCK, Shelf, SimBlock,
     add_segment, block_at,
     can_expand, cut, give_back, handle_size, has_room, is_whole, join, lookups_of, map_block,
-    note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, unmap_block,
+    note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, tell, unmap_block,
     unshelve
 )
 from memreplay.engine.simulate.ordered cimport (
@@ -372,7 +374,7 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
         a.active_peak = a.active
         a.active_peak_at = <int64_t> a.at
     block[0] = i
-    return DONE_OK
+    return tell(a, A_ALLOC, b.address, requested, shelf)
 
 
 cdef int let_go(Allocator* a, uint32_t block) noexcept nogil:
@@ -388,7 +390,7 @@ cdef int let_go(Allocator* a, uint32_t block) noexcept nogil:
     else:
         a.first_pending = block
     a.last_pending = block
-    return DONE_OK
+    return tell(a, A_FREE_REQUESTED, b.address, b.requested, b.shelf)
 
 
 cdef int complete(Allocator* a, uint32_t block) noexcept nogil:
@@ -403,6 +405,10 @@ cdef int complete(Allocator* a, uint32_t block) noexcept nogil:
             block_at(a, b.later).earlier = b.earlier
         else:
             a.last_pending = b.earlier
+    elif tell(a, A_FREE_REQUESTED, b.address, b.requested, b.shelf) < 0:
+        return NO_MEMORY
+    if tell(a, A_FREE_COMPLETED, b.address, b.requested, b.shelf) < 0:
+        return NO_MEMORY
     a.active -= <int64_t> b.size
     b.state = FREE_BLOCK
     b.owner = NONE32

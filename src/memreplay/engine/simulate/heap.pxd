@@ -15,6 +15,7 @@ cdef enum BlockState:
     UNMAPPED       # addresses of an expandable segment that nothing is behind
 
 cdef extern from *:
+    const uint64_t NO_EVENT "UINT64_MAX"         # before the first
     const int64_t NO_TOTAL "(INT64_C(1) << 62)"  # more than any driver has
 
 cdef enum:
@@ -38,6 +39,7 @@ cdef struct SimSegment:
     uint32_t span        # of the driver's
     uint32_t first       # its first block; NONE32: it is gone
     uint64_t handle      # what it is mapped by; 0: it is not expandable
+    uint64_t made_at     # the event that made it
 
 
 cdef struct Shelf:
@@ -60,6 +62,16 @@ cdef struct SegmentEvent:
     uint64_t at          # the event that is being replayed
     uint64_t address, size
     uint32_t shelf
+    uint8_t action
+
+
+cdef struct TraceEvent:
+    # An event as a recording of the simulation would have it.
+    uint64_t at          # the event that is being replayed: its time and its stack
+    uint64_t address     # of an oom what the driver has left
+    int64_t size
+    uint64_t stream
+    uint32_t pool        # pair id; NONE32 for the default pool
     uint8_t action
 
 
@@ -86,6 +98,8 @@ cdef struct Allocator:
     Map64 pool_of        # a pool's number
     Buf log              # SegmentEvent
     bint keeps_log
+    Buf trace            # TraceEvent
+    bint keeps_trace
     uint64_t at          # what is being replayed
     uint32_t first_pending, last_pending
     uint64_t last_key    # the shelf that was asked last
@@ -110,6 +124,8 @@ cdef int shelve(Allocator* a, uint32_t i) noexcept nogil
 cdef int unshelve(Allocator* a, uint32_t i) noexcept nogil
 cdef int join(Allocator* a, uint32_t i) noexcept nogil
 cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil
+cdef int tell(Allocator* a, uint8_t action, uint64_t address, int64_t size,
+              uint32_t shelf) noexcept nogil
 cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
               uint32_t shelf) noexcept nogil
 cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t shelf,

@@ -32,6 +32,7 @@ cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint6
     buf_init(&a.pools, sizeof(SimPool))
     buf_init(&a.shelf_order, 4)
     buf_init(&a.log, sizeof(SegmentEvent))
+    buf_init(&a.trace, sizeof(TraceEvent))
     chunks_init(&a.chunks)
     a.first_pending = NONE32
     a.last_pending = NONE32
@@ -55,6 +56,7 @@ cdef void heap_free(Allocator* a) noexcept nogil:
     buf_free(&a.pools)
     buf_free(&a.shelf_order)
     buf_free(&a.log)
+    buf_free(&a.trace)
     chunks_free(&a.chunks)
     driver_free(&a.driver)
     map64_free(&a.shelf_of)
@@ -264,6 +266,21 @@ cdef uint64_t mapped_ranges(const Allocator* a) noexcept nogil:
 
 # --- the driver -----------------------------------------------------------------------------------
 
+cdef int tell(Allocator* a, uint8_t action, uint64_t address, int64_t size,
+              uint32_t shelf) noexcept nogil:
+    # What a recording of the simulation would say next.
+    cdef TraceEvent e
+    if not a.keeps_trace:
+        return DONE_OK
+    e.at = a.at
+    e.address = address
+    e.size = size
+    e.stream = shelf_at(a, shelf).stream
+    e.pool = pool_at(a, shelf_at(a, shelf).pool).id
+    e.action = action
+    return push_item(&a.trace, &e)
+
+
 cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
               uint32_t shelf) noexcept nogil:
     # Something was asked of the driver.
@@ -280,6 +297,8 @@ cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
     else:
         a.reserved -= <int64_t> size
         a.driver_frees += 1
+    if tell(a, action, address, <int64_t> size, shelf) < 0:
+        return NO_MEMORY
     if not a.keeps_log:
         return DONE_OK
     e.at = a.at
@@ -302,6 +321,7 @@ cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t s
     segment.span = span
     segment.first = i
     segment.handle = handle
+    segment.made_at = a.at
     return i if i != NONE32 and push_item(&a.segments, &segment) == 0 else NONE32
 
 

@@ -41,12 +41,13 @@ cdef struct Simulation:
     uint64_t recorded_handle  # what the recording's large expandable segments were mapped by
     uint64_t recorded_retries  # how often the recording's driver was asked again
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
+    bint keeps_trace
     Buf failed           # u32: events whose requests failed
     int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
                         const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
-                        bint keeps_log, uint64_t seed) noexcept nogil
+                        bint keeps_log, bint keeps_trace, uint64_t seed) noexcept nogil
 cdef uint64_t equal_events(const Simulation* s) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

@@ -23,7 +23,7 @@ from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
 from memreplay.engine.simulate.heap cimport (
-    DONE_OK, SegmentEvent, block_at, heap_free, heap_init
+    DONE_OK, NO_EVENT, SegmentEvent, TraceEvent, block_at, heap_free, heap_init
 )
 from memreplay.engine.simulate.starting cimport take_start
 
@@ -243,6 +243,37 @@ cdef int end_late(Simulation* s) noexcept nogil:
     return DONE_OK
 
 
+cdef int tell_oom(Simulation* s, uint64_t i, int64_t size, uint64_t stream) noexcept nogil:
+    cdef TraceEvent e
+    cdef int64_t left = s.a.limits.total - s.a.reserved
+    if not s.a.keeps_trace:
+        return DONE_OK
+    e.at = i
+    e.address = <uint64_t> left if left > 0 else 0
+    e.size = size
+    e.stream = stream
+    e.pool = private_pool_of(s, i)
+    e.action = A_OOM
+    return push_item(&s.a.trace, &e)
+
+
+cdef int copy_event(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
+    # One that is about no memory stays as it is.
+    cdef const Tables* t = s.arena.replay.tables
+    cdef uint64_t row = s.arena.replay.first + i
+    cdef TraceEvent e
+    if not s.a.keeps_trace:
+        return DONE_OK
+    e.at = i
+    e.address = (<const uint64_t*> t.address.data)[row]
+    # A snapshot says how much is active.
+    e.size = s.a.active if action == A_SNAPSHOT else (<const int64_t*> t.size.data)[row]
+    e.stream = sparse_at(&t.stream, row)
+    e.pool = <uint32_t> sparse_at(&t.pool, row)
+    e.action = action
+    return push_item(&s.a.trace, &e)
+
+
 cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef const Replay* r = s.arena.replay
     cdef int64_t size = (<const int64_t*> r.tables.size.data)[r.first + i]
@@ -254,7 +285,7 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     if action == A_ALLOC:
         (<uint32_t*> s.block_of.data)[i] = block
     if block == NONE32:
-        if push_u32(&s.failed, <uint32_t> i) < 0:
+        if push_u32(&s.failed, <uint32_t> i) < 0 or tell_oom(s, i, size, stream) < 0:
             return -1
         if action == A_ALLOC:
             s.stopped_at = <int64_t> i
@@ -320,6 +351,8 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                 if empty_cache(&s.a, emptied[c].pool) < 0:
                     return -1
                 c += 1
+        elif not asks(action[i]) and copy_event(s, i, action[i]) < 0:
+            return -1
     return DONE_OK
 
 
@@ -332,14 +365,16 @@ cdef int run(Simulation* s) noexcept nogil:
     s.carried_block.len = r.carried.len
     if r.carried.len:
         memset(s.carried_block.data, 0xFF, r.carried.len * sizeof(uint32_t))
+    s.a.at = NO_EVENT
     if take_start(s) < 0 or find_waits(s) < 0 or find_emptied(s) < 0:
         return -1
+    s.a.keeps_trace = s.keeps_trace
     return replay_events(s)
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
                         const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
-                        bint keeps_log, uint64_t seed) noexcept nogil:
+                        bint keeps_log, bint keeps_trace, uint64_t seed) noexcept nogil:
     memset(s, 0, sizeof(Simulation))
     s.arena = arena
     s.held = held
@@ -356,6 +391,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     if heap_init(&s.a, rules, limits, BASE, seed) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     s.a.keeps_log = keeps_log
+    s.keeps_trace = keeps_trace
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     return OK

@@ -1,0 +1,205 @@
+"""Simulations as a snapshot of their own: what a recording of them would have been."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import memreplay._core as _core
+from memreplay.io.limits import Limits
+from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
+from memreplay.snapshot.settings import STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from memreplay.engine.read._adding import Adding
+    from memreplay.engine.read.column import Column
+    from memreplay.engine.simulate._simulating import Simulation
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.simulated import Simulated
+    from memreplay.snapshot.snapshot import Snapshot
+
+ABSENT = _core.ABSENT_ID
+_OOM = _core.ACTIONS.index("oom")
+# What is kept of the recording's own notes: what is of events or of addresses is not true any more.
+_KEPT_NOTES = ("cards", "torch", "version")
+
+
+def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
+    """A snapshot with the simulated events of these devices, by their index. Others are left out.
+
+    Events have the times and stacks of those that they were in the recording; segment events those
+    of the request that led to them.
+    """
+    from memreplay.snapshot.snapshot import Snapshot
+
+    def then(tables: _core.Tables) -> tuple[int, int]:
+        _Retelling(snap, tables).tell(found)
+        return snap.protocol, snap.stream_bytes
+
+    settings = next((one.settings for one in found.values()), None)
+    prelude = io.BytesIO(json.dumps(_prelude(snap, settings)).encode())
+    limits = Limits()
+    native = _core.read(
+        prelude.readinto,
+        (
+            limits.nesting_depth,
+            limits.string_bytes,
+            limits.stack_values,
+            limits.memo_entries,
+            limits.kept_values,
+            limits.rows,
+            limits.devices,
+        ),
+        None,
+        False,
+        None,
+        None,
+        then,
+    )
+    return Snapshot(native, snap.file, snap.container, snap.file_bytes, project=snap.project)
+
+
+def _prelude(snap: Snapshot, settings: AllocatorSettings | None) -> dict[str, object]:
+    """All that is not in tables."""
+    made: dict[str, object] = {"segments": [], "device_traces": [], "external_annotations": []}
+    if settings is not None:
+        made["allocator_settings"] = {
+            **snap.settings,
+            "PYTORCH_CUDA_ALLOC_CONF": spelled(settings),
+            "max_split_size": settings.max_split_bytes,
+            "garbage_collection_threshold": settings.collect_threshold,
+            "expandable_segments": settings.expandable,
+            "roundup_power2_divisions": {
+                str(2**step): settings.divisions[step] for step in range(STEPS)
+            },
+        }
+    if (flag := snap.kept("overflowed")) is not None:
+        made["trace_alloc_overflowed"] = flag
+    notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
+    if notes:
+        made["memreplay"] = notes
+    return made
+
+
+class _Retelling:
+    """Fills the tables of the snapshot that is made."""
+
+    def __init__(self, snap: Snapshot, tables: _core.Tables) -> None:
+        from memreplay.engine.read._adding import Adding
+
+        self.snap = snap
+        self.adding: Adding = Adding(tables)
+        texts, pools = self.adding.code_of(snap.native)
+        # Behind them what stands for none.
+        self.texts = np.append(np.asarray(texts), np.uint32(ABSENT))
+        self.pools = np.append(np.asarray(pools), np.uint32(ABSENT))
+        named = self.adding.intern(b"smalllarge", np.array([0, 5, 10], dtype="i4"))
+        self.kinds = np.asarray(named)
+        self.default_pool = ABSENT
+        if len(self.pools) > 1:
+            self.default_pool = self.adding.pool(0, 0)
+        names = {code: snap.action_name(code) for code in range(256)}
+        self.actions = np.array(
+            [
+                self.adding.action(name.encode()) if name and code >= len(_core.ACTIONS) else code
+                for code, name in names.items()
+            ],
+            dtype="u1",
+        )
+
+    def tell(self, found: Mapping[int, Simulated]) -> None:
+        """All of it, in the order in which tables are filled."""
+        natives = {device: one.rerun(trace=True) for device, one in sorted(found.items())}
+        segments = 0
+        for device, native in natives.items():
+            segments += self._segments(device, found[device].replay, native, segments)
+        self._annotations(found)
+        for device in range(1 + max(natives, default=-1)):
+            self.adding.trace(device)
+            if device in natives:
+                self._events(found[device].replay, natives[device])
+
+    def _events(self, replay: Replay, native: Simulation) -> None:
+        rows = {name: np.asarray(column) for name, column in native.trace().items()}
+        at = rows["at"].astype(np.int64)
+        action = self.actions[rows["action"]]
+        failed = rows["action"] == _OOM
+        self.adding.events(
+            action,
+            np.where(failed, np.uint64(0), rows["address"]),
+            np.ascontiguousarray(rows["size"]),
+            _of(replay, "time", at, "i8"),
+            np.ascontiguousarray(rows["stream"]),
+            _of(replay, "stack", at, "u4"),
+            self._pools(rows["pool"]),
+            self._texts(_of(replay, "compile_context", at, "u4")),
+            self._texts(_of(replay, "user_metadata", at, "u4")),
+            np.where(failed, rows["address"], np.uint64(0)).astype(np.int64),
+            failed.view("u1"),
+        )
+
+    def _segments(self, device: int, replay: Replay, native: Simulation, before: int) -> int:
+        segments, blocks = (
+            {name: np.ascontiguousarray(np.asarray(column)) for name, column in table.items()}
+            for table in native.told()
+        )
+        n, m = len(segments["address"]), len(blocks["address"])
+        made = segments["made_at"]
+        stacks = np.zeros(n, dtype="u4")
+        stacks[made >= 0] = _of(replay, "stack", made[made >= 0], "u4")
+        self.adding.segments(
+            np.full(n, device, dtype="i4"),
+            segments["address"],
+            *(segments[name] for name in ("size", "allocated", "active", "requested")),
+            np.ones(n, dtype="u1"),
+            segments["stream"],
+            self.kinds[1 - segments["small"]],
+            self._pools(segments["pool"]),
+            stacks,
+            segments["expandable"],
+        )
+        self.adding.blocks(
+            blocks["segment"] + np.uint32(before),
+            blocks["address"],
+            blocks["size"],
+            blocks["requested"],
+            np.ones(m, dtype="u1"),
+            blocks["state"],
+            blocks["stack"],
+        )
+        return n
+
+    def _annotations(self, found: Mapping[int, Simulated]) -> None:
+        if not self.snap.annotation_count:
+            return
+        columns = self.snap.annotation_rows("device", "time", "stage", "name")
+        device, time, stage, name = (np.asarray(column) for column in columns)
+        keep = np.isin(device, [-1, *found])
+        self.adding.annotations(
+            np.ascontiguousarray(device[keep]),
+            np.ascontiguousarray(time[keep]),
+            self._texts(stage[keep]),
+            self._texts(name[keep]),
+        )
+
+    def _texts(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        return self.texts[np.minimum(ids, len(self.texts) - 1)]
+
+    def _pools(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        known = self.pools[np.minimum(ids, len(self.pools) - 1)]
+        return np.where(ids == ABSENT, np.uint32(self.default_pool), known)
+
+
+def _of(replay: Replay, name: str, at: NDArray[np.int64], dtype: str) -> NDArray[Any]:
+    """What events of the recording have in a column."""
+    column: memoryview | int | Column = replay.column(name)
+    if isinstance(column, int):
+        return np.full(len(at), column, dtype=dtype)
+    return np.ascontiguousarray(np.asarray(column)[at].astype(dtype, copy=False))
