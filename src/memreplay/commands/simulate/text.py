@@ -146,7 +146,7 @@ def _tried(tried: tuple[Candidate, ...], top: int) -> list[Block]:
         rows.append(_row(recorded, fails))
     failed = ("failed",) if fails else ()
     titles = ("reserved", "not in use", "allocs", "frees", "retries", *failed, "settings")
-    numbers: tuple[Align, ...] = ("right",) * (len(titles) - 1)
+    numbers: list[Align] = ["right"] * (len(titles) - 1)
     table = Table(titles, (*numbers, "left"), tuple(rows), spare=(3, 1, 2), least=SETTINGS_WIDTH)
     blocks: list[Block] = [table]
     if left := len(tried) - len(rows):
