@@ -13,7 +13,7 @@ from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.measured import MeasuredTrace
 
 SimulationReason = Literal[
     "began_with_memory",
@@ -61,7 +61,7 @@ class Outcome(Record, frozen=True, kw_only=True):
 class Recorded:
     """What a recording's own allocator did, and what it says of the card. Made once a replay."""
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: MeasuredTrace) -> None:
         self.replay = replay
         self.settings = replay.settings
 
@@ -145,6 +145,13 @@ class Recorded:
         return equal == recorded == simulated and self.own.stopped_at is None
 
 
+def recorded_of(replay: MeasuredTrace) -> Recorded:
+    """That of a replay: made once."""
+    if not isinstance(replay.recorded_allocator, Recorded):
+        replay.recorded_allocator = Recorded(replay)
+    return replay.recorded_allocator
+
+
 class Simulated:
     """One device's program with these settings on a card of `total_bytes`.
 
@@ -152,9 +159,9 @@ class Simulated:
     """
 
     def __init__(
-        self, replay: Replay, settings: AllocatorSettings, total_bytes: int | None
+        self, replay: MeasuredTrace, settings: AllocatorSettings, total_bytes: int | None
     ) -> None:
-        recorded = replay.recorded
+        recorded = recorded_of(replay)
         self.replay = replay
         self.settings = settings
         self.total_bytes = recorded.total_bytes if total_bytes is None else total_bytes
@@ -166,7 +173,7 @@ class Simulated:
 
     def rerun(self, *, trace: bool) -> Simulation:
         """The simulation; with `trace` it keeps the events that a recording of it would have."""
-        recorded = self.replay.recorded
+        recorded = recorded_of(self.replay)
         return run(
             self.replay,
             self.settings,
@@ -185,13 +192,16 @@ class Simulated:
         return html_table("Simulated", [*rows, ("outcome", self.outcome)])
 
     def _card(self) -> int | None:
-        if self.total_bytes != self.replay.recorded.total_bytes or self.replay.card_bytes is None:
+        if (
+            self.total_bytes != recorded_of(self.replay).total_bytes
+            or self.replay.card_bytes is None
+        ):
             return self.total_bytes
         return self.replay.card_bytes
 
     def _allowed(self) -> int | None:
         if self.settings.memory_fraction is None:
-            return self.replay.recorded.allowed_bytes if self._inferred else None
+            return recorded_of(self.replay).allowed_bytes if self._inferred else None
         card = self._card()
         if card is None:
             raise UsageError(
@@ -242,7 +252,7 @@ class Simulated:
     @cached_property
     def reasons(self) -> tuple[SimulationReason, ...]:
         """Why the outcome is an estimate, or empty: docs/simulate.md says each in words."""
-        recorded = self.replay.recorded
+        recorded = recorded_of(self.replay)
         found: list[SimulationReason] = []
         if not recorded.reproduced:
             found.append("not_reproduced")
@@ -269,7 +279,7 @@ class Simulated:
 
 
 def simulate(
-    replay: Replay, settings: AllocatorSettings | str = "", total_bytes: int | None = None
+    replay: MeasuredTrace, settings: AllocatorSettings | str = "", total_bytes: int | None = None
 ) -> Simulated:
     """See `Replay.simulate`."""
     if isinstance(settings, str):
@@ -280,7 +290,7 @@ def simulate(
 
 
 def run(
-    replay: Replay,
+    replay: MeasuredTrace,
     settings: AllocatorSettings,
     *,
     total: int | None,
@@ -316,7 +326,7 @@ def run(
     )
 
 
-def fullest(replay: Replay) -> int:
+def fullest(replay: MeasuredTrace) -> int:
     """The event after which most is active while reserved memory is at its peak, the first time
     that it is: before that the memory that was asked for last is not in use yet."""
     peak = replay.measure("reserved").peak.event_index

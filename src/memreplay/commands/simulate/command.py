@@ -8,25 +8,32 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     config_options,
     file_argument,
+    force_option,
     format_option,
     reading_options,
     set_option,
     strict_option,
     top_option,
 )
-from memreplay.commands.shared.present import present
+from memreplay.commands.shared.output import byte_output, check_output, write
+from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.simulate.result import SimulateReport
+    from memreplay.snapshot.simulated import Simulated
+    from memreplay.snapshot.snapshot import Snapshot
 
 
 class Asked(Struct, frozen=True):
@@ -35,6 +42,8 @@ class Asked(Struct, frozen=True):
     settings: str
     total: int | None
     search: bool
+    saved: str | None
+    force: bool
     fmt: str
 
 
@@ -46,6 +55,7 @@ Examples:
   memreplay simulate snap.pkl --set expandable_segments:True
   memreplay simulate snap.pkl --set max_split_size_mb:128 --total-memory 40GiB
   memreplay simulate snap.pkl --search
+  memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl
   memreplay simulate snap.pkl --search --format json | jq -r '.devices[0].settings'
 
 {STRICT_EXIT_CODES}""",
@@ -60,6 +70,15 @@ Examples:
     help="What the driver has for the program (40GiB); by default as much as in the recording.",
 )
 @click.option("--search", is_flag=True, help="Try some 30 settings, and show the best.")
+@click.option(
+    "--save-snapshot",
+    "saved",
+    type=click.Path(dir_okay=False, path_type=str),
+    metavar="OUT",
+    help="Write what a recording of the simulation would have been, as a snapshot (compressed if"
+    " its name ends in .gz, .zst, .xz or .bz2).",
+)
+@force_option
 @top_option
 @config_options
 @reading_options
@@ -77,21 +96,52 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     memreplay help simulate.
     """
 
+    if asked.saved is not None:
+        check_output(asked.saved, force=asked.force, read=[file], binary=True)
+    saving: list[Iterator[bytes]] = []
+
     def work() -> SimulateReport:
-        from memreplay.commands.simulate.find import simulate_report
+        from memreplay.commands.simulate.find import report_of, simulations
 
         with opened(file, reading) as snapshot:
-            return simulate_report(
+            tried = simulations(
                 snapshot,
                 selection,
                 settings=asked.settings,
                 total_bytes=asked.total,
                 searched=asked.search,
             )
+            if asked.saved is not None:
+                saving.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
+            return report_of(snapshot, tried, searched=asked.search, strict=selection.strict)
 
-    return present(
-        file,
-        work,
-        rendering(asked.fmt, "simulate.text:simulate_document", top=selection.top),
-        strict=selection.strict,
-    )
+    report, exit_code = attempt(file, work)
+    if report is None:
+        return exit_code
+    for pieces in saving:
+        save(asked.saved or "", pieces)
+    render = rendering(asked.fmt, "simulate.text:simulate_document", top=selection.top)
+    write(render(report))
+    return trust_code(report, selection.strict)
+
+
+def pickled(snap: Snapshot, found: Mapping[int, Simulated]) -> Iterator[bytes]:
+    """What a recording of these simulations would have been, a device each."""
+    from memreplay.commands.slice.find import cut
+    from memreplay.snapshot.retold import retold
+
+    return cut(retold(snap, found))[1]
+
+
+def save(path: str, pieces: Iterator[bytes]) -> None:
+    """Write them to a file, which is never left half-written."""
+    from memreplay.io.packing import by_name, packed
+
+    named, packing = by_name(path)
+    if named == "json":
+        from memreplay.snapshot.conversion import as_json
+
+        pieces = as_json(b"".join(pieces))
+    with byte_output(path) as out, packed(out, packing) as plain:
+        for piece in pieces:
+            plain.write(piece)

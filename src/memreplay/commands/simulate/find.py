@@ -19,7 +19,6 @@ from memreplay.snapshot.alloc_conf import changed_settings, spelled
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -39,30 +38,51 @@ def simulate_report(
     Raises UsageError for settings that PyTorch would not take.
     """
     selection = selected(selection, choices)
-    grouper = Grouper(snap, "stack")
-    devices = []
+    tried = simulations(
+        snap, selection, settings=settings, total_bytes=total_bytes, searched=searched
+    )
+    return report_of(snap, tried, searched=searched, strict=selection.strict)
+
+
+def simulations(
+    snap: Snapshot,
+    selection: Selection,
+    *,
+    settings: str = "",
+    total_bytes: int | None = None,
+    searched: bool = False,
+) -> dict[int, list[Simulated]]:
+    """What was tried for each device, the best first."""
+    found = {}
     for device in chosen_devices(snap, selection):
         replay = snap.replay(device)
         start = changed_settings(replay.settings, settings)
-        tried = [replay.simulate(start, total_bytes=total_bytes)]
         if searched:
-            tried = search(replay, start, total_bytes)
-        devices.append(_device(snap, replay, grouper, tried, searched, strict=selection.strict))
+            found[device] = search(replay, start, total_bytes)
+        else:
+            found[device] = [replay.simulate(start, total_bytes=total_bytes)]
+    return found
+
+
+def report_of(
+    snap: Snapshot, tried: dict[int, list[Simulated]], *, searched: bool, strict: bool
+) -> SimulateReport:
+    """What `simulations` found, as a report."""
+    grouper = Grouper(snap, "stack")
     return SimulateReport(
-        file=snap.file, truncated=snap.truncation is not None, devices=tuple(devices)
+        file=snap.file,
+        truncated=snap.truncation is not None,
+        devices=tuple(
+            _device(snap, grouper, some, searched, strict=strict) for some in tried.values()
+        ),
     )
 
 
 def _device(
-    snap: Snapshot,
-    replay: Replay,
-    grouper: Grouper,
-    tried: list[Simulated],
-    searched: bool,
-    *,
-    strict: bool,
+    snap: Snapshot, grouper: Grouper, tried: list[Simulated], searched: bool, *, strict: bool
 ) -> DeviceSimulation:
     best = tried[0]
+    replay = snap.replay(best.replay.device)
     trust = simulation_verdict(snap, replay, best, strict=strict)
     recorded_is_exact = map_verdict(snap, replay, strict=strict).exact
     return DeviceSimulation(

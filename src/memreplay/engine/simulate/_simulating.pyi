@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, final
 
-from memreplay.engine.read.column import Column
 from memreplay.engine.replay._measures import Blocks, Holding
 
 FREE: Final[int]
