@@ -103,30 +103,30 @@ def _setting(settings: str, total: int | None) -> str:
 
 
 def _beside(device: DeviceSimulation) -> Table:
-    """Both in columns, with the change; the same in both once."""
+    """Both in columns, with the change."""
     old, new = device.recorded, device.simulated
 
-    def row(name: str, before: int, after: int, is_size: bool) -> Row:
-        say, change = (size, signed_size) if is_size else (count, signed_count)
-        less = change(after - before) if after != before else "same"
-        return Row((name, say(before), say(after), less))
+    def row(name: str, before: int, after: int, *, sizes: bool = False) -> Row:
+        say, change = (size, signed_size) if sizes else (count, signed_count)
+        if device.stopped_event is not None:
+            return Row((name, say(before), say(after)))
+        return Row(
+            (name, say(before), say(after), change(after - before) if after != before else "same")
+        )
 
-    ended = device.stopped_event is not None
     rows = (
-        row("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes, True),
-        row("of it not in use", old.unused_bytes, new.unused_bytes, True),
-        row("in use at the peak", old.active_peak_bytes, new.active_peak_bytes, True),
-        row(
-            "segments when it ends" if ended else "segments at the end",
-            old.segments,
-            new.segments,
-            False,
-        ),
-        row("driver allocs", old.driver_allocs, new.driver_allocs, False),
-        row("driver frees", old.driver_frees, new.driver_frees, False),
-        row("retries", old.alloc_retries, new.alloc_retries, False),
-        row("failed requests", old.ooms, new.ooms, False),
+        row("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes, sizes=True),
+        row("of it not in use", old.unused_bytes, new.unused_bytes, sizes=True),
+        row("in use at the peak", old.active_peak_bytes, new.active_peak_bytes, sizes=True),
+        row("segments at the end", old.segments, new.segments),
+        row("driver allocs", old.driver_allocs, new.driver_allocs),
+        row("driver frees", old.driver_frees, new.driver_frees),
+        row("retries", old.alloc_retries, new.alloc_retries),
+        row("failed requests", old.ooms, new.ooms),
     )
+    # What ends early cannot be compared with the whole.
+    if device.stopped_event is not None:
+        return Table(("", "recorded", "up to there"), ("left", "right", "right"), rows)
     titles = ("", "recorded", "simulated", "change")
     return Table(titles, ("left", "right", "right", "right"), rows)
 
