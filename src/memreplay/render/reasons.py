@@ -174,6 +174,11 @@ REASONS: dict[str, Reason] = {
         " have done next is not in the file",
         "",
     ),
+    "came_back_late": Reason(
+        "the file does not tell when checkpointed allocations are made again: as late as they can"
+        " be is what was simulated, which needs least",
+        "",
+    ),
     "limit_inferred": Reason(
         "requests failed while the card had memory left: the simulation takes the most that was"
         " reserved for what the process may have",

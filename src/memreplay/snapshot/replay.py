@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memreplay.engine.query import _blockmap
     from memreplay.engine.replay import _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
-    from memreplay.snapshot.simulated import Recorded, Simulated
+    from memreplay.snapshot.simulated import Edit, Recorded, Simulated
 
 
 class Replay(MeasuredTrace):
@@ -124,7 +124,11 @@ class Replay(MeasuredTrace):
         return recorded_of(self)
 
     def simulate(
-        self, settings: AllocatorSettings | str = "", *, total_bytes: int | None = None
+        self,
+        settings: AllocatorSettings | str = "",
+        *,
+        total_bytes: int | None = None,
+        edit: Edit | None = None,
     ) -> Simulated:
         """The same program on an allocator of other settings, or on another card.
 
@@ -132,13 +136,14 @@ class Replay(MeasuredTrace):
         PYTORCH_CUDA_ALLOC_CONF ("expandable_segments:True,max_split_size_mb:128"), or all of them.
         `total_bytes` is what the driver has for this process: the card's memory less what the CUDA
         context and other processes take; None for as much as in the recording, which is no limit
-        where the file does not tell. docs/simulate.md says what is exact and what is not.
+        where the file does not tell. `edit` changes the program itself. docs/simulate.md says what
+        is exact and what is not.
 
         Raises UsageError for settings that PyTorch would not take.
         """
         from memreplay.snapshot.simulated import simulate
 
-        return simulate(self, settings, total_bytes)
+        return simulate(self, settings, total_bytes, edit)
 
 
 Narrow = Callable[["Usage", "_timeline.Measure"], "_timeline.Measure"]
@@ -180,7 +185,11 @@ class Usage(Measured):
     def only(self, narrow: Narrow) -> Usage:
         """The same measure of some allocations alone: `narrow` is given this measure, natively, and
         leaves them in it. Not for reserved memory."""
-        return Usage(self.replay, self.measure, self.pool, self.stream, narrow)
+
+        def further(usage: Usage, found: _timeline.Measure) -> _timeline.Measure:
+            return narrow(usage, self._narrowed(found))
+
+        return Usage(self.replay, self.measure, self.pool, self.stream, further)
 
     @property
     def _is_whole(self) -> bool:

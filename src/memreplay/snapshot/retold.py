@@ -137,7 +137,7 @@ class _Retelling:
             np.ascontiguousarray(rows["size"]),
             _of(replay, "time", at, "i8"),
             np.ascontiguousarray(rows["stream"]),
-            _of(replay, "stack", at, "u4"),
+            _of(replay, "stack", rows["stack"].astype(np.int64), "u4"),
             self._pools(rows["pool"]),
             self._texts(_of(replay, "compile_context", at, "u4")),
             self._texts(_of(replay, "user_metadata", at, "u4")),

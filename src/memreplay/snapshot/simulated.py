@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
@@ -13,10 +13,11 @@ from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
-    from memreplay.snapshot.measured import MeasuredTrace
+    from memreplay.snapshot.measured import Measured, MeasuredTrace
 
 SimulationReason = Literal[
     "began_with_memory",
+    "came_back_late",
     "limit_inferred",
     "not_reproduced",
     "request_succeeds",
@@ -37,6 +38,10 @@ class Outcome(Record, frozen=True, kw_only=True):
     """Most that was reserved."""
     reserved_peak_event: int
     """The first event after which it was; `first_event` - 1 is the start."""
+    requested_peak_bytes: int
+    """Most that the program had asked for and not had freed."""
+    requested_peak_event: int
+    """The first event after which it had."""
     active_peak_bytes: int
     """Most that its blocks in use took, those included whose free was pending."""
     active_peak_event: int
@@ -56,6 +61,23 @@ class Outcome(Record, frozen=True, kw_only=True):
     """How many requests failed."""
     failed_event: int | None
     """The event of the first request that failed; null if none did."""
+
+
+class Edit(NamedTuple):
+    """A change of the program itself: of some of its allocations.
+
+    `chosen` is a usage of these alone (`Usage.only`), of requested bytes. Their sizes are
+    multiplied by `factor`; 0 leaves them out. With `twice` each goes as soon as the next allocation
+    has been made, and comes back before the last one ahead of its end: what checkpointing does.
+    """
+
+    chosen: Measured
+    factor: float = 1.0
+    twice: bool = False
+
+    def prepare(self) -> None:
+        """Make what all simulations of it share."""
+        _ = self.chosen.native
 
 
 class Recorded:
@@ -103,6 +125,7 @@ class Recorded:
         """What the recording says."""
         replay = self.replay
         reserved, active = replay.measure("reserved"), replay.measure("active")
+        requested = replay.measure("requested")
         actions = {
             name: len(replay.events_of(name))
             for name in ("segment_alloc", "segment_map", "segment_free", "segment_unmap", "oom")
@@ -113,6 +136,8 @@ class Recorded:
         return Outcome(
             reserved_peak_bytes=reserved.peak.bytes,
             reserved_peak_event=reserved.peak.event_index,
+            requested_peak_bytes=requested.peak.bytes,
+            requested_peak_event=requested.peak.event_index,
             active_peak_bytes=active.peak.bytes,
             active_peak_event=active.peak.event_index,
             # Below 0 where segment events are missing.
@@ -159,14 +184,23 @@ class Simulated:
     """
 
     def __init__(
-        self, replay: MeasuredTrace, settings: AllocatorSettings, total_bytes: int | None
+        self,
+        replay: MeasuredTrace,
+        settings: AllocatorSettings,
+        total_bytes: int | None,
+        edit: Edit | None = None,
     ) -> None:
         recorded = recorded_of(replay)
         self.replay = replay
         self.settings = settings
+        self.edit = edit
         self.total_bytes = recorded.total_bytes if total_bytes is None else total_bytes
         self.recorded = recorded.outcome
-        self.same = settings == recorded.settings and self.total_bytes == recorded.total_bytes
+        self.same = (
+            edit is None
+            and settings == recorded.settings
+            and self.total_bytes == recorded.total_bytes
+        )
         """Whether nothing is other than in the recording."""
         self._inferred = total_bytes is None and settings.memory_fraction is None
         self.native = recorded.own if self.same else self.rerun(trace=False)
@@ -181,6 +215,7 @@ class Simulated:
             allowed=recorded.allowed_bytes if self.same else self._allowed(),
             card=self._card(),
             recorded_total=recorded.total_bytes,
+            edit=self.edit,
             trace=trace,
         )
 
@@ -216,9 +251,12 @@ class Simulated:
         native, first = self.native, self.replay.first_event
         reserved, reserved_at = native.reserved_peak
         active, active_at = native.active_peak
+        requested, requested_at = native.requested_peak
         return Outcome(
             reserved_peak_bytes=reserved,
             reserved_peak_event=reserved_at + first,
+            requested_peak_bytes=requested,
+            requested_peak_event=requested_at + first,
             active_peak_bytes=active,
             active_peak_event=active_at + first,
             unused_bytes=reserved - native.fullest,
@@ -268,6 +306,8 @@ class Simulated:
             served = set(self.replay.events_of("oom")) - set(self.failed_events)
             if served and self.stopped_event is None:
                 found.append("request_succeeds")
+            if self.edit is not None and self.edit.twice:
+                found.append("came_back_late")
             if self._inferred and recorded.allowed_inferred:
                 found.append("limit_inferred")
         return tuple(found)
@@ -279,14 +319,17 @@ class Simulated:
 
 
 def simulate(
-    replay: MeasuredTrace, settings: AllocatorSettings | str = "", total_bytes: int | None = None
+    replay: MeasuredTrace,
+    settings: AllocatorSettings | str = "",
+    total_bytes: int | None = None,
+    edit: Edit | None = None,
 ) -> Simulated:
     """See `Replay.simulate`."""
     if isinstance(settings, str):
         settings = changed_settings(replay.settings, settings)
     if total_bytes is not None and total_bytes <= 0:
         raise UsageError("a card has more than 0 bytes")
-    return Simulated(replay, settings, total_bytes)
+    return Simulated(replay, settings, total_bytes, edit)
 
 
 def run(
@@ -297,6 +340,7 @@ def run(
     allowed: int | None,
     card: int | None,
     recorded_total: int | None,
+    edit: Edit | None = None,
     log: bool = False,
     trace: bool = False,
 ) -> Simulation:
@@ -321,6 +365,9 @@ def run(
         space=known + known // 8,
         recorded_total=-1 if recorded_total is None else recorded_total,
         recorded_handle=replay.settings.large_segment_bytes,
+        edited=None if edit is None else edit.chosen.native,
+        factor=1.0 if edit is None else edit.factor,
+        twice=edit is not None and edit.twice,
         log=log,
         trace=trace,
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
 from memreplay.analysis.comparing.records import Side
+from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.choice import filtering_of
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import graded, strict_verdict, verdict
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselineGroup
     from memreplay.analysis.groups.grouping import Grouper
-    from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.model import Span
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -171,7 +170,7 @@ class SnapshotSide:
             if self.filtering is not None:
                 usage = self.filtering.filtered(usage)
             if scope.category is not None:
-                usage = self._category_alone(usage, scope.category)
+                usage = of_categories(self.grouper("category"), usage, (scope.category,))
             self._usages[key] = usage
         return self._usages[key]
 
@@ -226,26 +225,6 @@ class SnapshotSide:
             ids = (i for i in range(code.frames) if not rank[code.frame(i)[1]])
             self._seen = tuple(map(self.snap.frame, islice(ids, MOST_SEEN)))
         return self._seen
-
-    def _category_alone(self, usage: Usage, category: str) -> Usage:
-        if usage.measure == "reserved":
-            raise UsageError("reserved memory consists of segments, which have no categories")
-        grouper = self.grouper("category")
-        there = grouper.dimensions.categories
-        if category not in (*there, UNKNOWN):
-            raise UsageError(
-                f"no rule has the category {category!r}; there are: {', '.join(there)}"
-            )
-
-        def narrow(narrowed: Usage, measure: Measure) -> Measure:
-            keys = grouper.keys(narrowed)
-            keys.meet()
-            found = memoryview(keys.names()).tolist()
-            named = (grouper.dimensions.label(narrowed, "category", name) for name in found)
-            keys.keep(measure, bytes(one.text == category for one in named))
-            return measure
-
-        return usage.only(narrow)
 
 
 class BaselineSide:

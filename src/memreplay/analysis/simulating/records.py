@@ -35,3 +35,19 @@ class Candidate(Record, frozen=True, kw_only=True):
     it does not."""
     exactness: Exactness
     """Whether that is exact."""
+
+
+class Changed(Record, frozen=True, kw_only=True):
+    """A change of the program itself, before it was simulated."""
+
+    factor: float
+    """What the sizes of the chosen allocations were multiplied by; 0 if they were left out."""
+    twice: bool
+    """Whether they were made twice, as checkpointing does."""
+    allocations: int
+    """How many allocations of the recording were chosen."""
+    bytes: int
+    """What they asked for."""
+    carried_blocks: int
+    """How many blocks from before the recording were chosen. They keep their size, but are left out
+    with a factor of 0."""

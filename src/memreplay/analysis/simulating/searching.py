@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from memreplay.snapshot.replay import Replay
-    from memreplay.snapshot.simulated import Simulated
+    from memreplay.snapshot.simulated import Edit, Simulated
 
     T = TypeVar("T")
 
@@ -48,12 +48,18 @@ def candidates(start: AllocatorSettings) -> tuple[AllocatorSettings, ...]:
 
 
 def search(
-    replay: Replay, start: AllocatorSettings, total_bytes: int | None = None
+    replay: Replay,
+    start: AllocatorSettings,
+    total_bytes: int | None = None,
+    edit: Edit | None = None,
 ) -> list[Simulated]:
     """What comes of each of the `candidates`, the best first."""
     prepare(replay)
+    if edit is not None:
+        edit.prepare()
     found = on_threads(
-        lambda settings: replay.simulate(settings, total_bytes=total_bytes), candidates(start)
+        lambda settings: replay.simulate(settings, total_bytes=total_bytes, edit=edit),
+        candidates(start),
     )
     return sorted(found, key=lambda one: cost(one, start))
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.filtering import filter_options
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
@@ -26,11 +27,13 @@ from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from memreplay.analysis.selecting.selection import Selection
+    from memreplay.analysis.simulating.editing import Change
     from memreplay.commands.simulate.result import SimulateReport
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
@@ -42,6 +45,10 @@ class Asked(Struct, frozen=True):
     settings: str
     total: int | None
     search: bool
+    factor: float | None
+    left_out: bool
+    twice: bool
+    categories: tuple[str, ...]
     saved: str | None
     force: bool
     fmt: str
@@ -55,6 +62,7 @@ Examples:
   memreplay simulate snap.pkl --set expandable_segments:True
   memreplay simulate snap.pkl --set max_split_size_mb:128 --total-memory 40GiB
   memreplay simulate snap.pkl --search
+  memreplay simulate snap.pkl --scale 0.5 --category activations --total-memory 24GiB
   memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl
   memreplay simulate snap.pkl --search --format json | jq -r '.devices[0].settings'
 
@@ -71,6 +79,28 @@ Examples:
 )
 @click.option("--search", is_flag=True, help="Try some 30 settings, and show the best.")
 @click.option(
+    "--scale",
+    "factor",
+    type=click.FloatRange(min=0, max=1000),
+    metavar="FACTOR",
+    help="Multiply the sizes of the chosen allocations by this: 0.5 for half the batch.",
+)
+@click.option("--leave-out", "left_out", is_flag=True, help="Leave the chosen allocations out.")
+@click.option(
+    "--checkpoint",
+    "twice",
+    is_flag=True,
+    help="Free the chosen allocations at once, and make them again when they are needed.",
+)
+@click.option(
+    "--category",
+    "categories",
+    multiple=True,
+    metavar="NAME",
+    help="Choose the allocations of this category (memreplay categories). Repeat for several.",
+)
+@filter_options
+@click.option(
     "--save-snapshot",
     "saved",
     type=click.Path(dir_okay=False, path_type=str),
@@ -84,7 +114,7 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@selects
+@selects_with_rules
 @asks(Asked)
 def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """The same run with other allocator settings, or another card.
@@ -92,12 +122,14 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     Replays the requests and frees in FILE ('-' for standard input) on a model of PyTorch's caching
     allocator with the settings of --set: what it would reserve, how often it would call the driver,
     and which request would fail first, beside what was recorded. What --set leaves out stays as in
-    the recording. Without --set it simulates the recording's own settings, as a check. More:
-    memreplay help simulate.
+    the recording. Without --set it simulates the recording's own settings, as a check. --scale,
+    --leave-out and --checkpoint change the program first: all allocations, or those that --category
+    and the filters choose. More: memreplay help simulate.
     """
 
     if asked.saved is not None:
         check_output(asked.saved, force=asked.force, read=[file], binary=True)
+    change = change_of(asked, selection)
     saving: list[Iterator[bytes]] = []
 
     def work() -> SimulateReport:
@@ -109,6 +141,7 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 selection,
                 settings=asked.settings,
                 total_bytes=asked.total,
+                change=change,
                 searched=asked.search,
             )
             if asked.saved is not None:
@@ -123,6 +156,27 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     render = rendering(asked.fmt, "simulate.text:simulate_document", top=selection.top)
     write(render(report))
     return trust_code(report, selection.strict)
+
+
+def change_of(asked: Asked, selection: Selection) -> Change | None:
+    """What to change of the program; None for nothing."""
+    chosen = bool(asked.categories) or selection.filters is not None
+    if asked.factor is None and not asked.left_out and not asked.twice:
+        if chosen:
+            raise UsageError(
+                "what to do with the chosen allocations? give --scale, --leave-out or --checkpoint"
+            )
+        return None
+    if (asked.factor is not None) + asked.left_out + asked.twice > 1:
+        raise UsageError("--scale, --leave-out and --checkpoint exclude each other")
+    if not chosen and asked.factor is None:
+        raise UsageError("choose allocations, as by --category activations or --include model.py")
+    from memreplay.analysis.simulating.editing import Change
+
+    factor = 0.0 if asked.left_out else 1.0 if asked.factor is None else asked.factor
+    return Change(
+        factor=factor, twice=asked.twice, filters=selection.filters, categories=asked.categories
+    )
 
 
 def pickled(snap: Snapshot, found: Mapping[int, Simulated]) -> Iterator[bytes]:

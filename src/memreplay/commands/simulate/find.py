@@ -19,7 +19,9 @@ from memreplay.snapshot.alloc_conf import changed_settings, spelled
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.snapshot.simulated import Simulated
+    from memreplay.analysis.simulating.editing import Change
+    from memreplay.analysis.simulating.records import Changed
+    from memreplay.snapshot.simulated import Edit, Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
 
@@ -29,17 +31,23 @@ def simulate_report(
     *,
     settings: str = "",
     total_bytes: int | None = None,
+    change: Change | None = None,
     searched: bool = False,
     **choices: Unpack[Choices],
 ) -> SimulateReport:
     """Every device that was read, with `settings` changed in those of its recording, on a card that
-    has `total_bytes` for it. `searched` tries some 30 more.
+    has `total_bytes` for it, after a `change` of the program itself. `searched` tries some 30 more.
 
-    Raises UsageError for settings that PyTorch would not take.
+    Raises UsageError for settings that PyTorch would not take, and for a change of nothing.
     """
     selection = selected(selection, choices)
     tried = simulations(
-        snap, selection, settings=settings, total_bytes=total_bytes, searched=searched
+        snap,
+        selection,
+        settings=settings,
+        total_bytes=total_bytes,
+        change=change,
+        searched=searched,
     )
     return report_of(snap, tried, searched=searched, strict=selection.strict)
 
@@ -50,17 +58,24 @@ def simulations(
     *,
     settings: str = "",
     total_bytes: int | None = None,
+    change: Change | None = None,
     searched: bool = False,
 ) -> dict[int, list[Simulated]]:
     """What was tried for each device, the best first."""
+    editor = None
+    if change is not None:
+        from memreplay.analysis.simulating.editing import Editor
+
+        editor = Editor(snap, change, selection.rules)
     found = {}
     for device in chosen_devices(snap, selection):
         replay = snap.replay(device)
         start = changed_settings(replay.settings, settings)
+        edit = None if editor is None else editor.edit(replay)
         if searched:
-            found[device] = search(replay, start, total_bytes)
+            found[device] = search(replay, start, total_bytes, edit)
         else:
-            found[device] = [replay.simulate(start, total_bytes=total_bytes)]
+            found[device] = [replay.simulate(start, total_bytes=total_bytes, edit=edit)]
     return found
 
 
@@ -93,6 +108,7 @@ def _device(
         recorded_settings=spelled(replay.settings),
         total_bytes=best.total_bytes,
         recorded_total_bytes=replay.recorded.total_bytes,
+        changed=None if best.edit is None else _changed(best.edit),
         recorded=replay.recorded.outcome,
         simulated=best.outcome,
         failed=failed_request(replay, grouper, best),
@@ -104,3 +120,9 @@ def _device(
         if searched
         else UNSET,
     )
+
+
+def _changed(edit: Edit) -> Changed:
+    from memreplay.analysis.simulating.editing import changed_by
+
+    return changed_by(edit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.analysis.simulating.records import Candidate, FailedRequest
+from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
 from memreplay.snapshot.model import Exactness
 from memreplay.snapshot.record import Record
 from memreplay.snapshot.simulated import Outcome
@@ -25,6 +25,8 @@ class DeviceSimulation(Record, frozen=True, kw_only=True):
     """What the driver has for the process in the simulation; null if there is no limit."""
     recorded_total_bytes: int | None
     """What it had in the recording, or the card's memory; null if nothing is known."""
+    changed: Changed | None
+    """What was changed of the program itself; null for nothing."""
     recorded: Outcome
     """What the recording's own allocator made of the program."""
     simulated: Outcome

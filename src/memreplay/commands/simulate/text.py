@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from memreplay.analysis.simulating.records import Candidate, FailedRequest
+from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
 from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
 from memreplay.render.document import (
     Align,
@@ -90,11 +90,25 @@ def _failing(before: int, after: int) -> str:
 
 
 def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
+    changed = () if device.changed is None else (("changed", _changed(device.changed)),)
     return (
+        *changed,
         ("recorded", _setting(device.recorded_settings, device.recorded_total_bytes)),
         ("simulated", _setting(device.settings, device.total_bytes)),
         ("result", device.exactness),
     )
+
+
+def _changed(changed: Changed) -> str:
+    chosen = f"{counted(changed.allocations, 'allocation')} of {size(changed.bytes)} in all"
+    if changed.twice:
+        return f"{chosen}, made twice"
+    if changed.factor == 0:
+        chosen = f"{chosen}, left out"
+        if changed.carried_blocks:
+            chosen += f", and {counted(changed.carried_blocks, 'block')} from before"
+        return chosen
+    return f"{chosen}, at {changed.factor:g} times their size"
 
 
 def _setting(settings: str, total: int | None) -> str:
@@ -114,7 +128,12 @@ def _beside(device: DeviceSimulation) -> Table:
             (name, say(before), say(after), change(after - before) if after != before else "same")
         )
 
+    requested: tuple[Row, ...] = ()
+    if device.changed is not None:
+        name = "requested at the peak"
+        requested = (row(name, old.requested_peak_bytes, new.requested_peak_bytes, sizes=True),)
     rows = (
+        *requested,
         row("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes, sizes=True),
         row("of it not in use", old.unused_bytes, new.unused_bytes, sizes=True),
         row("in use at the peak", old.active_peak_bytes, new.active_peak_bytes, sizes=True),

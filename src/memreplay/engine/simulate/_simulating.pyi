@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, final
 
+from memreplay.engine.read.column import Column
 from memreplay.engine.replay._measures import Blocks, Holding
+from memreplay.engine.replay._timeline import Measure
 
 FREE: Final[int]
 USED: Final[int]
@@ -30,6 +32,9 @@ class Simulation:
         space: int = ...,
         recorded_total: int = -1,
         recorded_handle: int = ...,
+        edited: Measure | None = None,
+        factor: float = 1.0,
+        twice: bool = False,
         log: bool = True,
         trace: bool = False,
     ) -> Simulation: ...
@@ -41,6 +46,10 @@ class Simulation:
     def reserved_peak(self) -> tuple[int, int]: ...
     @property
     def active_peak(self) -> tuple[int, int]: ...
+    @property
+    def edited(self) -> Measure | None: ...
+    @property
+    def requested_peak(self) -> tuple[int, int]: ...
     @property
     def fullest(self) -> int: ...
     @property
@@ -62,6 +71,8 @@ class Simulation:
     def mapped_ranges(self) -> int: ...
     @property
     def reproduced(self) -> tuple[int, int, int]: ...
+    def trace(self) -> dict[str, Column]: ...
+    def told(self) -> tuple[dict[str, Column], dict[str, Column]]: ...
     def log(self) -> list[tuple[int, int, int, int, int, int | None]]: ...
     def segments(
         self,

@@ -9,6 +9,7 @@ from memreplay._core cimport error_of, new_seed
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._measures cimport Blocks, Holding
+from memreplay.engine.replay._timeline cimport Measure
 from memreplay.engine.replay cimport sizes as _sizes
 from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.simulate cimport heap as _heap
@@ -26,43 +27,58 @@ cdef class Simulation:
     cached memory is collected (-1: no limit each); `space` the addresses of an expandable segment.
     `recorded_total` is what the driver had in the recording, -1 where nobody knows;
     `recorded_handle` what it mapped large expandable segments by.
+
+    The allocations that count in `edited` are of `factor` times their size (0: there are none), or,
+    with `twice`, end when the next one has been made, and come back before the last one ahead of
+    their end.
     """
 
     cdef _simulation.Simulation s
     cdef readonly Blocks blocks
     cdef readonly Holding holding
+    cdef readonly Measure edited
 
     def __cinit__(self, Blocks blocks not None, Holding holding not None, *, divisions,
                   int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
                   int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
                   uint64_t space=1 << 42, int64_t recorded_total=-1,
-                  int64_t recorded_handle=20 << 20, bint log=True, bint trace=False):
-        cdef _sizes.Rules rules
-        cdef _heap.Limits limits
+                  int64_t recorded_handle=20 << 20, Measure edited=None, double factor=1.0,
+                  bint twice=False, bint log=True, bint trace=False):
+        cdef _simulation.Asked asked
         cdef uint64_t seed = new_seed()
         cdef int code, i
         self.blocks = blocks
         self.holding = holding
+        self.edited = edited
         if holding.replay is not blocks.reserved.replay:
             raise ValueError("a holding of another replay")
+        if edited is not None and edited.replay is not holding.replay:
+            raise ValueError("a measure of another replay")
         if len(divisions) != _sizes.DIVISION_STEPS:
             raise ValueError("divisions need a number a power of two")
         if large_segment <= 0 or space == 0 or recorded_handle <= 0:
             raise ValueError("segments have a size")
+        if not 0 <= factor < 1e9:
+            raise ValueError("sizes are multiplied by 0 or more")
         for i in range(_sizes.DIVISION_STEPS):
-            rules.divisions[i] = divisions[i]
-        rules.max_split = max_split
-        rules.max_non_split = max_non_split
-        rules.large_segment = large_segment
-        rules.expandable = expandable
-        limits.total = total
-        limits.allowed = allowed
-        limits.collect_from = collect_from
-        limits.space = space
+            asked.rules.divisions[i] = divisions[i]
+        asked.rules.max_split = max_split
+        asked.rules.max_non_split = max_non_split
+        asked.rules.large_segment = large_segment
+        asked.rules.expandable = expandable
+        asked.limits.total = total
+        asked.limits.allowed = allowed
+        asked.limits.collect_from = collect_from
+        asked.limits.space = space
+        asked.recorded_total = recorded_total
+        asked.recorded_handle = <uint64_t> recorded_handle
+        asked.edited = &edited.l if edited is not None else NULL
+        asked.factor = factor
+        asked.twice = twice
+        asked.keeps_log = log
+        asked.keeps_trace = trace
         with nogil:
-            code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &rules, &limits,
-                                              recorded_total, <uint64_t> recorded_handle, log,
-                                              trace, seed)
+            code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &asked, seed)
         if code != OK:
             raise error_of(&self.s.status)
 
@@ -78,6 +94,11 @@ cdef class Simulation:
     def active_peak(self) -> tuple:
         """(bytes of blocks, the event that made it)."""
         return self.s.a.active_peak, self.s.a.active_peak_at
+
+    @property
+    def requested_peak(self) -> tuple:
+        """(requested bytes, the event that made it)."""
+        return self.s.a.requested_peak, self.s.a.requested_peak_at
 
     @property
     def fullest(self) -> int:
@@ -156,7 +177,7 @@ cdef class Simulation:
 
     def trace(self) -> dict:
         """The events as a recording of the simulation would have them, with `trace`: by name the
-        columns at (u64, the event whose time and stack it has), address (u64; of an oom what the
+        columns at (u64, the event whose time it has), stack (u64, the event whose stack), address (u64; of an oom what the
         driver has left), size (i64), stream (u64), pool (u32, ABSENT_ID for the default pool) and
         action (u8)."""
         cdef _heap.TraceEvent* row = <_heap.TraceEvent*> self.s.a.trace.data
@@ -164,6 +185,7 @@ cdef class Simulation:
         cdef size_t each = sizeof(_heap.TraceEvent)
         return {
             "at": column(self, &row.at, n, b"Q", each),
+            "stack": column(self, &row.stack, n, b"Q", each),
             "address": column(self, &row.address, n, b"Q", each),
             "size": column(self, &row.size, n, b"q", each),
             "stream": column(self, &row.stream, n, b"Q", each),

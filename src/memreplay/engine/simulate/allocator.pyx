@@ -367,6 +367,10 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
     b.state = USED_BLOCK
     b.owner = owner
     b.requested = requested
+    a.requested += requested
+    if a.requested > a.requested_peak:
+        a.requested_peak = a.requested
+        a.requested_peak_at = <int64_t> a.at
     a.active += <int64_t> b.size
     if a.at_peak and a.active > a.fullest:
         a.fullest = a.active
@@ -410,6 +414,7 @@ cdef int complete(Allocator* a, uint32_t block) noexcept nogil:
     if tell(a, A_FREE_COMPLETED, b.address, b.requested, b.shelf) < 0:
         return NO_MEMORY
     a.active -= <int64_t> b.size
+    a.requested -= b.requested
     b.state = FREE_BLOCK
     b.owner = NONE32
     b.requested = 0

@@ -67,7 +67,8 @@ cdef struct SegmentEvent:
 
 cdef struct TraceEvent:
     # An event as a recording of the simulation would have it.
-    uint64_t at          # the event that is being replayed: its time and its stack
+    uint64_t at          # the event that is being replayed: its time
+    uint64_t stack       # and the one whose stack it has
     uint64_t address     # of an oom what the driver has left
     int64_t size
     uint64_t stream
@@ -101,14 +102,16 @@ cdef struct Allocator:
     Buf trace            # TraceEvent
     bint keeps_trace
     uint64_t at          # what is being replayed
+    uint64_t stack       # the event whose stack is that of what is done
     uint32_t first_pending, last_pending
     uint64_t last_key    # the shelf that was asked last
     uint32_t last_shelf
     int64_t reserved, reserved_peak
+    int64_t requested, requested_peak
     int64_t active, active_peak
     int64_t fullest      # most active bytes while reserved memory is at its peak, the first time
     bint at_peak         # it is by now
-    int64_t reserved_peak_at, active_peak_at   # -1: before the first event
+    int64_t reserved_peak_at, active_peak_at, requested_peak_at   # -1: before the first event
     uint64_t driver_allocs, driver_frees, retries
 
 

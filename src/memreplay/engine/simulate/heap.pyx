@@ -273,6 +273,7 @@ cdef int tell(Allocator* a, uint8_t action, uint64_t address, int64_t size,
     if not a.keeps_trace:
         return DONE_OK
     e.at = a.at
+    e.stack = a.stack
     e.address = address
     e.size = size
     e.stream = shelf_at(a, shelf).stream
@@ -321,7 +322,7 @@ cdef uint32_t add_segment(Allocator* a, uint32_t span, uint64_t size, uint32_t s
     segment.span = span
     segment.first = i
     segment.handle = handle
-    segment.made_at = a.at
+    segment.made_at = a.stack
     return i if i != NONE32 and push_item(&a.segments, &segment) == 0 else NONE32
 
 

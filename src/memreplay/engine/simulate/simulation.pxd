@@ -5,6 +5,8 @@ from memreplay.engine.base.status cimport Status
 from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.replay.held cimport Held
 from memreplay.engine.replay.sizes cimport Rules
+from memreplay.engine.replay.lives cimport Lives
+from memreplay.engine.simulate.editing cimport Edit
 from memreplay.engine.simulate.heap cimport Allocator, Limits
 
 
@@ -37,8 +39,9 @@ cdef struct Simulation:
     Buf waiting          # Waiting, by event
     Buf late             # u32: what ended in the one that is being replayed
     Buf emptied          # Emptied, by event
-    int64_t recorded_total   # what the recording's driver had, -1 where nobody knows
-    uint64_t recorded_handle  # what the recording's large expandable segments were mapped by
+    Edit edit
+    int64_t recorded_total
+    uint64_t recorded_handle
     uint64_t recorded_retries  # how often the recording's driver was asked again
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     bint keeps_trace
@@ -46,8 +49,19 @@ cdef struct Simulation:
     int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
 
 
-cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
-                        const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
-                        bint keeps_log, bint keeps_trace, uint64_t seed) noexcept nogil
+cdef struct Asked:
+    # What to simulate, and what to keep of it.
+    Rules rules
+    Limits limits
+    int64_t recorded_total   # what the recording's driver had, -1 where nobody knows
+    uint64_t recorded_handle  # what the recording's large expandable segments were mapped by
+    const Lives* edited      # allocations that are changed; NULL for none
+    double factor
+    bint twice
+    bint keeps_log, keeps_trace
+
+
+cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Asked* asked,
+                        uint64_t seed) noexcept nogil
 cdef uint64_t equal_events(const Simulation* s) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

@@ -22,6 +22,9 @@ from memreplay.engine.replay.sizes cimport max_split
 from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
+from memreplay.engine.simulate.editing cimport (
+    Move, changed_size, changes, edit_free, edit_init
+)
 from memreplay.engine.simulate.heap cimport (
     DONE_OK, NO_EVENT, SegmentEvent, TraceEvent, block_at, heap_free, heap_init
 )
@@ -33,6 +36,7 @@ cdef extern from *:
 
 cdef void simulation_free(Simulation* s) noexcept nogil:
     heap_free(&s.a)
+    edit_free(&s.edit)
     buf_free(&s.block_of)
     buf_free(&s.carried_block)
     buf_free(&s.waits)
@@ -248,7 +252,8 @@ cdef int tell_oom(Simulation* s, uint64_t i, int64_t size, uint64_t stream) noex
     cdef int64_t left = s.a.limits.total - s.a.reserved
     if not s.a.keeps_trace:
         return DONE_OK
-    e.at = i
+    e.at = s.a.at
+    e.stack = s.a.stack
     e.address = <uint64_t> left if left > 0 else 0
     e.size = size
     e.stream = stream
@@ -264,7 +269,7 @@ cdef int copy_event(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef TraceEvent e
     if not s.a.keeps_trace:
         return DONE_OK
-    e.at = i
+    e.at = e.stack = i
     e.address = (<const uint64_t*> t.address.data)[row]
     # A snapshot says how much is active.
     e.size = s.a.active if action == A_SNAPSHOT else (<const int64_t*> t.size.data)[row]
@@ -280,6 +285,11 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef uint64_t stream = sparse_at(&r.tables.stream, r.first + i)
     cdef uint32_t pool = private_pool_of(s, i)
     cdef uint32_t block
+    if action == A_ALLOC and changes(&s.edit, i):
+        size = changed_size(&s.edit, size)
+        if size == 0:
+            (<uint32_t*> s.block_of.data)[i] = NONE32
+            return DONE_OK
     if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32, &block) < 0:
         return -1
     if action == A_ALLOC:
@@ -292,6 +302,32 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
         return DONE_OK
     # What the recording had no memory for nobody used.
     return complete(&s.a, block) if action == A_OOM else DONE_OK
+
+
+cdef int go_away(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
+    # What is made twice and ends for the first time with event i.
+    cdef const Move* moves = <const Move*> s.edit.gone.data
+    while next[0] < s.edit.gone.len and moves[next[0]].at <= i:
+        if end_of(s, moves[next[0]].owner) < 0:
+            return -1
+        next[0] += 1
+    return DONE_OK
+
+
+cdef int come_back(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
+    # What is made for the second time before event i.
+    cdef const Move* moves = <const Move*> s.edit.back.data
+    cdef uint64_t owner
+    while next[0] < s.edit.back.len and moves[next[0]].at <= i and s.stopped_at < 0:
+        owner = moves[next[0]].owner
+        s.a.stack = owner
+        if request(s, owner, A_ALLOC) < 0:
+            return -1
+        if s.stopped_at >= 0:
+            s.stopped_at = <int64_t> i
+            (<uint32_t*> s.failed.data)[s.failed.len - 1] = <uint32_t> i
+        next[0] += 1
+    return DONE_OK
 
 
 cdef int replay_events(Simulation* s) noexcept nogil:
@@ -308,10 +344,17 @@ cdef int replay_events(Simulation* s) noexcept nogil:
     cdef uint64_t w = 0
     cdef uint64_t c = 0
     cdef uint64_t t = 0
+    cdef uint64_t b = 0
+    cdef uint64_t g = 0
     cdef uint64_t i
     cdef uint32_t block, pool
     for i in range(r.events):
         s.a.at = i
+        if come_back(s, i, &b) < 0:
+            return -1
+        if s.stopped_at >= 0:
+            return DONE_OK
+        s.a.stack = i
         while d < r.doubles.len and doubles[d].at == i:
             if end_of(s, doubles[d].closed) < 0:
                 return -1
@@ -325,7 +368,7 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                 return -1
             if s.stopped_at >= 0:
                 return DONE_OK
-            if end_late(s) < 0:
+            if end_late(s) < 0 or go_away(s, i, &g) < 0:
                 return -1
         elif action[i] == A_FREE_COMPLETED:
             while t < s.waiting.len and waiting[t].stop <= i:
@@ -365,21 +408,21 @@ cdef int run(Simulation* s) noexcept nogil:
     s.carried_block.len = r.carried.len
     if r.carried.len:
         memset(s.carried_block.data, 0xFF, r.carried.len * sizeof(uint32_t))
-    s.a.at = NO_EVENT
+    s.a.at = s.a.stack = NO_EVENT
     if take_start(s) < 0 or find_waits(s) < 0 or find_emptied(s) < 0:
         return -1
     s.a.keeps_trace = s.keeps_trace
     return replay_events(s)
 
 
-cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
-                        const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
-                        bint keeps_log, bint keeps_trace, uint64_t seed) noexcept nogil:
+cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Asked* asked,
+                        uint64_t seed) noexcept nogil:
     memset(s, 0, sizeof(Simulation))
     s.arena = arena
     s.held = held
-    s.recorded_total = recorded_total
-    s.recorded_handle = recorded_handle
+    s.recorded_total = asked.recorded_total
+    s.recorded_handle = asked.recorded_handle
+    s.keeps_trace = asked.keeps_trace
     s.stopped_at = -1
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
@@ -388,10 +431,10 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     buf_init(&s.waiting, sizeof(Waiting))
     buf_init(&s.late, 4)
     buf_init(&s.failed, 4)
-    if heap_init(&s.a, rules, limits, BASE, seed) < 0:
+    if (heap_init(&s.a, &asked.rules, &asked.limits, BASE, seed) < 0
+            or edit_init(&s.edit, asked.edited, asked.factor, asked.twice, arena.replay, held) < 0):
         return fail(&s.status, ERR_MEMORY, "blocks")
-    s.a.keeps_log = keeps_log
-    s.keeps_trace = keeps_trace
+    s.a.keeps_log = asked.keeps_log
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     return OK

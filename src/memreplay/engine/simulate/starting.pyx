@@ -16,6 +16,7 @@ from memreplay.engine.replay.reserve cimport Region, Reserve
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
 from memreplay.engine.simulate.allocator cimport let_go
 from memreplay.engine.simulate.driver cimport PAGE, driver_place
+from memreplay.engine.simulate.editing cimport changes_carried
 from memreplay.engine.simulate.heap cimport (
     DONE_OK, FREE_BLOCK, NO_MEMORY, UNMAPPED, USED_BLOCK, Allocator, add_segment, block_at, cut,
     shelf_for, shelve
@@ -98,6 +99,8 @@ cdef int fill(Start* t, uint64_t region, uint32_t i) noexcept nogil:
                 or size > end - address):
             s.unplaced += 1
             continue
+        if changes_carried(&s.edit, block) and s.edit.factor == 0:
+            continue
         if address > block_at(a, i).address:
             if cut(a, i, address - block_at(a, i).address) < 0 or shelve(a, i) < 0:
                 return NO_MEMORY
@@ -109,6 +112,7 @@ cdef int fill(Start* t, uint64_t region, uint32_t i) noexcept nogil:
         block_at(a, i).requested = carried[block].size
         (<uint32_t*> s.carried_block.data)[block] = i
         a.active += <int64_t> size
+        a.requested += carried[block].size
         i = block_at(a, i).next if address + size < end else NONE32
     return shelve(a, i) if i != NONE32 else DONE_OK
 
@@ -253,6 +257,8 @@ cdef int take_start(Simulation* s) noexcept nogil:
     s.a.reserved_peak_at = -1
     s.a.active_peak = s.a.active
     s.a.active_peak_at = -1
+    s.a.requested_peak = s.a.requested
+    s.a.requested_peak_at = -1
     s.a.fullest = s.a.active
     s.a.at_peak = True
     return code

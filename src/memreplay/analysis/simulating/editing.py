@@ -1,0 +1,72 @@
+"""Allocations chosen as for any report, for a change of the program that is simulated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.category import of_categories
+from memreplay.analysis.selecting.filters import Filtering
+from memreplay.analysis.simulating.records import Changed
+from memreplay.snapshot.simulated import Edit
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.model import Filters
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+_NEVER = 0xFFFFFFFE  # the end of a carried block that does not count
+
+
+class Change(NamedTuple):
+    """What to change of a program, and of which allocations: those that pass `filters` and are of
+    one of the `categories`, all where neither is given."""
+
+    factor: float = 1.0
+    twice: bool = False
+    filters: Filters | None = None
+    categories: tuple[str, ...] = ()
+
+
+class Editor:
+    """Finds the allocations of a change, device by device.
+
+    Raises UsageError for patterns and categories that nothing meets.
+    """
+
+    def __init__(
+        self, snap: Snapshot, change: Change, rules: tuple[Rule, ...] | None = None
+    ) -> None:
+        self.change = change
+        self._filtering = None
+        if change.filters is not None:
+            self._filtering = Filtering(snap, change.filters)
+            self._filtering.check()
+        self._grouper = Grouper(snap, "category", rules) if change.categories else None
+
+    def edit(self, replay: Replay) -> Edit:
+        """The change of one device's program. Raises UsageError where it changes nothing."""
+        chosen = replay.measure("requested")
+        if self._filtering is not None:
+            chosen = self._filtering.filtered(chosen)
+        if self._grouper is not None:
+            chosen = of_categories(self._grouper, chosen, self.change.categories)
+        return Edit(chosen, self.change.factor, self.change.twice)
+
+
+def changed_by(edit: Edit) -> Changed:
+    """What an edit changes, added up."""
+    native, replay = edit.chosen.native, edit.chosen.trace
+    counted = np.asarray(native.counted()).astype(bool)
+    carried = np.asarray(native.carried_ends()) != _NEVER
+    sizes = np.asarray(replay.column("size"))
+    return Changed(
+        factor=edit.factor,
+        twice=edit.twice,
+        allocations=int(counted.sum()),
+        bytes=int(sizes[counted].sum()),
+        carried_blocks=int(carried.sum()),
+    )
