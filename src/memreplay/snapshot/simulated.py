@@ -37,7 +37,8 @@ class Outcome(Record, frozen=True, kw_only=True):
     reserved_peak_bytes: int
     """Most that was reserved."""
     reserved_peak_event: int
-    """The first event after which it was; `first_event` - 1 is the start."""
+    """The first event after which it was; `first_event` - 1 is the start. Of a simulation the
+    request that led to it."""
     requested_peak_bytes: int
     """Most that the program had asked for and not had freed."""
     requested_peak_event: int
