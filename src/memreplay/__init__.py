@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memreplay.commands.at.find import at_report as at
     from memreplay.commands.categories.find import categories_report as categories
     from memreplay.commands.diff.find import diff_report as diff
+    from memreplay.commands.fits.find import fits_report as fits
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
     from memreplay.commands.gate.calling import gate
     from memreplay.commands.leaks.find import leaks_report as leaks
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from memreplay.commands.report.find import overview as report
     from memreplay.commands.result_json import to_json
     from memreplay.commands.segments.find import segments_report as segments
+    from memreplay.commands.simulate.find import simulate_report as simulate
     from memreplay.commands.steps.find import steps_report as steps
     from memreplay.commands.summary.find import summarize as summary
     from memreplay.commands.timeline.find import timeline_report as timeline
@@ -89,6 +91,7 @@ _HOME = {
     "diff": "commands.diff.find:diff_report",
     "estimate": "recording.estimate",
     "estimating": "recording.estimate",
+    "fits": "commands.fits.find:fits_report",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
     "leaks": "commands.leaks.find:leaks_report",
@@ -99,6 +102,7 @@ _HOME = {
     "record": "recording.recorder:Recorder",
     "report": "commands.report.find:overview",
     "segments": "commands.segments.find:segments_report",
+    "simulate": "commands.simulate.find:simulate_report",
     "steps": "commands.steps.find:steps_report",
     "summary": "commands.summary.find:summarize",
     "table": "export.tables.making",
@@ -140,6 +144,7 @@ __all__ = [
     "diff",
     "estimate",
     "estimating",
+    "fits",
     "fragmentation",
     "gate",
     "leaks",
@@ -150,6 +155,7 @@ __all__ = [
     "record",
     "report",
     "segments",
+    "simulate",
     "steps",
     "summary",
     "table",

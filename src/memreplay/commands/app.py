@@ -55,7 +55,7 @@ COMMANDS = {
     "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
     "simulate": (
         "memreplay.commands.simulate.command",
-        "The same program under other allocator settings, or on another card.",
+        "The same run with other allocator settings, or another card.",
     ),
     "fits": ("memreplay.commands.fits.command", "Which cards a program fits on."),
     "dryrun": (

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 Style = Literal["plain", "strong", "dim", "warning"]
 Level = Literal["note", "warning"]
+Align = Literal["left", "right"]
 # Colours that tell series (hues) and layers (areas) apart; 0 is what is left over.
 _Colour = Literal[
     "hue1",
@@ -76,14 +77,15 @@ class Row(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """Columns that are as wide as their widest cell, but for the last, which takes what is left.
 
-    `spare` are columns that one can do without: they go, in this order, while the last one is too
-    narrow.
+    `spare` are columns that one can do without: they go, in this order, while the last one is
+    narrower than its widest cell and than `least`.
     """
 
     titles: tuple[str, ...]
-    aligns: tuple[Literal["left", "right"], ...]
+    aligns: tuple[Align, ...]
     rows: tuple[Row, ...]
     spare: tuple[int, ...] = ()
+    least: int = 36
 
 
 class Beside(Struct, frozen=True):

@@ -28,7 +28,7 @@ from memreplay.render.document import (
 from memreplay.render.fit import cell_width, clean, cut_right, fit_place, place_lines, wrap
 
 MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
-_MIN_LAST = 36  # a last column narrower than this takes the room of the spare ones
+_BAR_LAST = 36  # a last column of bars narrower than this takes the room of the spare ones
 _WIDE = 1000  # wider than any place is
 _MIN_BESIDE = 56  # of a table that stands beside another
 _MAX_BAR = 40
@@ -112,7 +112,7 @@ def _lay_table(table: Table, width: int) -> list[Line]:
     ]
     margin = sum(widths) + len(_GAP) * len(widths)
     room = max(width - margin, 8)
-    least = min(_MIN_LAST, max(_whole(row.cells[-1]) for row in (head, *table.rows)))
+    least = min(table.least, max(_whole(row.cells[-1]) for row in (head, *table.rows)))
     if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
         room = least = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
     if table.spare and width - margin < least:
@@ -167,7 +167,7 @@ def _whole(words: Words) -> int:
     """The cells that a last cell would take if it were not shortened, without its note."""
     if isinstance(words, Place):
         return cell_width(fit_place(replace(words, note=""), _WIDE))
-    return _MIN_LAST if isinstance(words, Bar) else cell_width(words)
+    return _BAR_LAST if isinstance(words, Bar) else cell_width(words)
 
 
 def _without(table: Table, column: int) -> Table:
@@ -181,6 +181,7 @@ def _without(table: Table, column: int) -> Table:
         left(table.aligns),
         tuple(replace(row, cells=left(row.cells)) for row in table.rows),
         tuple(one - (one > column) for one in table.spare[1:]),
+        table.least,
     )
 
 

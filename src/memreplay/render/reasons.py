@@ -189,6 +189,11 @@ REASONS: dict[str, Reason] = {
         " reserved for what the process may have",
         "",
     ),
+    "start_too_large": Reason(
+        "the recording begins with more reserved memory than this card has: what was simulated has"
+        " it all the same, and nobody knows whether it would fit",
+        f"call {_RECORD}() first thing in the program",
+    ),
     "start_unplaced": Reason(
         "some memory that was in use when the recording began lies in no known segment",
         "dump while recording is on",

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from memreplay.analysis.simulating.records import FailedRequest
+from memreplay.render.document import Below, Place
 from memreplay.render.units import count, size
 
 DEFAULTS = "PyTorch's defaults"
+SETTINGS_WIDTH = 52  # cells in which two settings have room, in most cases
 
 
 def settings_words(settings: str) -> str:
     """`expandable_segments:True`; PyTorch's own settings have a name instead."""
     return settings or DEFAULTS
+
+
+def settings_lines(settings: str) -> tuple[str, Below]:
+    """The same in lines of `SETTINGS_WIDTH`, as a table's cell and what is below it: broken behind
+    commas, so that all of it is shown."""
+    lines, rest = [""], settings_words(settings)
+    while rest:
+        part, comma, rest = rest.partition(",")
+        # In a list of numbers there are commas, too.
+        if lines[-1] and len(lines[-1]) + len(part) >= SETTINGS_WIDTH:
+            lines.append("")
+        lines[-1] += part + comma
+    return lines[0], tuple((Place(line), "plain") for line in lines[1:])
 
 
 def failed_words(failed: FailedRequest) -> str:

@@ -11,6 +11,7 @@ from msgspec import UNSET
 import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
+from memreplay.snapshot.trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from memreplay.engine.query import _groups, _traffic
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
-    from memreplay.snapshot.trace import Trace
 
 # Two peaks are separate when usage falls between them by this part of its range.
 SEPARATION = 0.05
@@ -475,3 +475,18 @@ class Measured:
             ),
             "stack": both(column("stack"), np.asarray(native.carried("stack"))),
         }
+
+
+class MeasuredTrace(Trace):
+    """A trace with its measures: what a simulation of it asks for."""
+
+    recorded_allocator: object = None  # kept here by snapshot.simulated
+
+    @property
+    def card_bytes(self) -> int | None:
+        """The memory of the card, where the recorder noted it."""
+        raise NotImplementedError
+
+    def measure(self, name: MeasureName) -> Measured:
+        """One measure over the events."""
+        raise NotImplementedError

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.brief import html_table
-from memreplay.snapshot.measured import Measured
+from memreplay.snapshot.measured import Measured, MeasuredTrace
 from memreplay.snapshot.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
-from memreplay.snapshot.trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.simulated import Edit, Recorded, Simulated
 
 
-class Replay(Trace):
+class Replay(MeasuredTrace):
     """The requested bytes of one device, exact, with those from before the recording.
 
     Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after
@@ -36,11 +35,10 @@ class Replay(Trace):
         self,
         native: _timeline.Replay,
         settings: AllocatorSettings,
-        card_bytes: int | None = None,
+        card: Callable[[], int | None] = lambda: None,
     ) -> None:
         super().__init__(native, settings)
-        self.card_bytes = card_bytes
-        """The memory of the card, where the recorder noted it."""
+        self._card = card
         self._measures: dict[tuple[object, ...], Usage] = {}
 
     def __repr__(self) -> str:
@@ -114,11 +112,16 @@ class Replay(Trace):
         return _blockmap.BlockMap(self.blocks, self.holding, *live, event - self.first_event)
 
     @cached_property
+    def card_bytes(self) -> int | None:
+        """The memory of the card, where the recorder noted it."""
+        return self._card()
+
+    @property
     def recorded(self) -> Recorded:
         """What the recording's own allocator did, and whether simulating it gives the same."""
-        from memreplay.snapshot.simulated import Recorded
+        from memreplay.snapshot.simulated import recorded_of
 
-        return Recorded(self)
+        return recorded_of(self)
 
     def simulate(
         self,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from memreplay.engine.read._adding import Adding
     from memreplay.engine.read.column import Column
     from memreplay.engine.simulate._simulating import Simulation
-    from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.trace import Trace
 
 ABSENT = _core.ABSENT_ID
 _OOM = _core.ACTIONS.index("oom")
@@ -129,7 +129,7 @@ class _Retelling:
             if device in natives:
                 self._events(found[device].replay, natives[device])
 
-    def _events(self, replay: Replay, native: Simulation) -> None:
+    def _events(self, replay: Trace, native: Simulation) -> None:
         rows = {name: np.asarray(column) for name, column in native.trace().items()}
         at = rows["at"].astype(np.int64)
         action = self.actions[rows["action"]]
@@ -148,7 +148,7 @@ class _Retelling:
             failed.view("u1"),
         )
 
-    def _segments(self, device: int, replay: Replay, native: Simulation, before: int) -> int:
+    def _segments(self, device: int, replay: Trace, native: Simulation, before: int) -> int:
         segments, blocks = (
             {name: np.ascontiguousarray(np.asarray(column)) for name, column in table.items()}
             for table in native.told()
@@ -203,7 +203,7 @@ class _Retelling:
         return np.where(ids == ABSENT, np.uint32(self.default_pool), known)
 
 
-def _of(replay: Replay, name: str, at: NDArray[np.int64], dtype: str) -> NDArray[Any]:
+def _of(replay: Trace, name: str, at: NDArray[np.int64], dtype: str) -> NDArray[Any]:
     """What events of the recording have in a column."""
     column: memoryview | int | Column = replay.column(name)
     if isinstance(column, int):

@@ -13,7 +13,7 @@ from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
-    from memreplay.snapshot.replay import Replay, Usage
+    from memreplay.snapshot.measured import Measured, MeasuredTrace
 
 SimulationReason = Literal[
     "began_with_memory",
@@ -21,6 +21,7 @@ SimulationReason = Literal[
     "limit_inferred",
     "not_reproduced",
     "request_succeeds",
+    "start_too_large",
     "start_unplaced",
     "total_inferred",
 ]
@@ -37,7 +38,8 @@ class Outcome(Record, frozen=True, kw_only=True):
     reserved_peak_bytes: int
     """Most that was reserved."""
     reserved_peak_event: int
-    """The first event after which it was; `first_event` - 1 is the start."""
+    """The first event after which it was; `first_event` - 1 is the start. Of a simulation the
+    request that led to it."""
     requested_peak_bytes: int
     """Most that the program had asked for and not had freed."""
     requested_peak_event: int
@@ -71,15 +73,19 @@ class Edit(NamedTuple):
     has been made, and comes back before the last one ahead of its end: what checkpointing does.
     """
 
-    chosen: Usage
+    chosen: Measured
     factor: float = 1.0
     twice: bool = False
+
+    def prepare(self) -> None:
+        """Make what all simulations of it share."""
+        _ = self.chosen.native
 
 
 class Recorded:
     """What a recording's own allocator did, and what it says of the card. Made once a replay."""
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: MeasuredTrace) -> None:
         self.replay = replay
         self.settings = replay.settings
 
@@ -150,7 +156,8 @@ class Recorded:
             requested_peak_event=requested.peak.event_index,
             active_peak_bytes=active.peak.bytes,
             active_peak_event=active.peak.event_index,
-            unused_bytes=reserved.peak.bytes - active.bytes_at(fullest(replay)),
+            # Below 0 where segment events are missing.
+            unused_bytes=max(reserved.peak.bytes - active.bytes_at(fullest(replay)), 0),
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
@@ -181,6 +188,13 @@ class Recorded:
         return equal == recorded == simulated and self.own.stopped_at is None
 
 
+def recorded_of(replay: MeasuredTrace) -> Recorded:
+    """That of a replay: made once."""
+    if not isinstance(replay.recorded_allocator, Recorded):
+        replay.recorded_allocator = Recorded(replay)
+    return replay.recorded_allocator
+
+
 class Simulated:
     """One device's program with these settings on a card of `total_bytes`.
 
@@ -189,12 +203,12 @@ class Simulated:
 
     def __init__(
         self,
-        replay: Replay,
+        replay: MeasuredTrace,
         settings: AllocatorSettings,
         total_bytes: int | None,
         edit: Edit | None = None,
     ) -> None:
-        recorded = replay.recorded
+        recorded = recorded_of(replay)
         self.replay = replay
         self.settings = settings
         self.edit = edit
@@ -211,7 +225,7 @@ class Simulated:
 
     def rerun(self, *, trace: bool) -> Simulation:
         """The simulation; with `trace` it keeps the events that a recording of it would have."""
-        recorded = self.replay.recorded
+        recorded = recorded_of(self.replay)
         return run(
             self.replay,
             self.settings,
@@ -231,13 +245,16 @@ class Simulated:
         return html_table("Simulated", [*rows, ("outcome", self.outcome)])
 
     def _card(self) -> int | None:
-        if self.total_bytes != self.replay.recorded.total_bytes or self.replay.card_bytes is None:
+        if (
+            self.total_bytes != recorded_of(self.replay).total_bytes
+            or self.replay.card_bytes is None
+        ):
             return self.total_bytes
         return self.replay.card_bytes
 
     def _allowed(self) -> int | None:
         if self.settings.memory_fraction is None:
-            return self.replay.recorded.allowed_bytes if self._inferred else None
+            return recorded_of(self.replay).allowed_bytes if self._inferred else None
         card = self._card()
         if card is None:
             raise UsageError(
@@ -283,13 +300,15 @@ class Simulated:
 
     @property
     def fits(self) -> bool:
-        """Whether no request fails."""
-        return not self.failed_events
+        """Whether no request fails, and what was reserved before the recording has room."""
+        total = self.total_bytes
+        roomy = total is None or self.replay.reserved.start_bytes <= total
+        return roomy and not self.failed_events
 
     @cached_property
     def reasons(self) -> tuple[SimulationReason, ...]:
         """Why the outcome is an estimate, or empty: docs/simulate.md says each in words."""
-        recorded = self.replay.recorded
+        recorded = recorded_of(self.replay)
         found: list[SimulationReason] = []
         if not recorded.reproduced:
             found.append("not_reproduced")
@@ -298,6 +317,10 @@ class Simulated:
         if not self.same:
             if self.replay.reserved.start_bytes:
                 found.append("began_with_memory")
+                if self.total_bytes is not None and (
+                    self.replay.reserved.start_bytes > self.total_bytes
+                ):
+                    found.append("start_too_large")
             served = set(self.replay.events_of("oom")) - set(self.failed_events)
             if served and self.stopped_event is None:
                 found.append("request_succeeds")
@@ -316,7 +339,7 @@ class Simulated:
 
 
 def simulate(
-    replay: Replay,
+    replay: MeasuredTrace,
     settings: AllocatorSettings | str = "",
     total_bytes: int | None = None,
     edit: Edit | None = None,
@@ -330,7 +353,7 @@ def simulate(
 
 
 def run(
-    replay: Replay,
+    replay: MeasuredTrace,
     settings: AllocatorSettings,
     *,
     total: int | None = None,
@@ -370,7 +393,7 @@ def run(
     )
 
 
-def fullest(replay: Replay) -> int:
+def fullest(replay: MeasuredTrace) -> int:
     """The event after which most is active while reserved memory is at its peak, the first time
     that it is: before that the memory that was asked for last is not in use yet."""
     peak = replay.measure("reserved").peak.event_index

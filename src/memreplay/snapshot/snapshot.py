@@ -6,7 +6,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -216,10 +216,7 @@ class Snapshot:
 
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""
-        cards = self.recorder.get("cards")
-        card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
-        size = card.get("total_bytes") if isinstance(card, dict) else None
-        return size if isinstance(size, int) and 0 < size < 2**63 else None
+        return _card_bytes(self.native, device)
 
     def kept(self, name: str) -> object:
         """The raw value of a top-level key of KEPT; None where absent."""
@@ -381,7 +378,7 @@ class Snapshot:
             self._replays[device] = Replay(
                 _timeline.Replay(self.native, device),
                 recorded_settings(self.settings),
-                self.card_bytes(device),
+                partial(_card_bytes, self.native, device),
             )
         return self._replays[device]
 
@@ -401,6 +398,15 @@ class Snapshot:
 
 # How _core.read() spells the kinds of Moment.
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
+
+
+def _card_bytes(native: _core.Tables, device: int) -> int | None:
+    """See `Snapshot.card_bytes`. It is asked for late: what a recorder wrote may be too deep."""
+    recorder = native.kept("memreplay")
+    cards = recorder.get("cards") if isinstance(recorder, dict) else None
+    card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
+    size = card.get("total_bytes") if isinstance(card, dict) else None
+    return size if isinstance(size, int) and 0 < size < 2**63 else None
 
 
 def _moment(bound: Moment | int | None) -> Moment | None:

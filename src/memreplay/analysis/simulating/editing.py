@@ -59,7 +59,7 @@ class Editor:
 
 def changed_by(edit: Edit) -> Changed:
     """What an edit changes, added up."""
-    native, replay = edit.chosen.native, edit.chosen.replay
+    native, replay = edit.chosen.native, edit.chosen.trace
     counted = np.asarray(native.counted()).astype(bool)
     carried = np.asarray(native.carried_ends()) != _NEVER
     sizes = np.asarray(replay.column("size"))

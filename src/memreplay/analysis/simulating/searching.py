@@ -56,7 +56,7 @@ def search(
     """What comes of each of the `candidates`, the best first."""
     prepare(replay)
     if edit is not None:
-        _ = edit.chosen.native
+        edit.prepare()
     found = on_threads(
         lambda settings: replay.simulate(settings, total_bytes=total_bytes, edit=edit),
         candidates(start),

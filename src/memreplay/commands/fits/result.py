@@ -9,7 +9,7 @@ from memreplay.snapshot.simulated import Outcome
 
 
 class Need(Record, frozen=True, kw_only=True):
-    """The least that some settings need: with 2 MiB less a request fails."""
+    """What some settings need: with as much the program fits, and with 2 MiB less it does not."""
 
     settings: str
     """As PYTORCH_CUDA_ALLOC_CONF spells them; empty for PyTorch's defaults."""
@@ -23,15 +23,17 @@ class Fit(Record, frozen=True, kw_only=True):
     total_bytes: int
     """What the driver has for the program."""
     fits: bool
-    """Whether no request fails with the settings that were asked about."""
+    """Whether no request fails with the settings that were asked about, and what was reserved
+    before the recording has room."""
     simulated: Outcome
     """What the allocator makes of the program there, up to where it runs out of memory."""
     failed: FailedRequest | None
     """The first request that fails; null if none does."""
     stopped_event: int | None
-    """The event with which the simulation ends; null if it does not."""
+    """The event with whose request the simulation ends, as it did not fail in the recording; null
+    if it does not end before the recording."""
     others: tuple[str, ...]
-    """Where it does not: other settings with which it would, of some 30, the best first."""
+    """Where it does not fit: other settings with which it would, of some 30, the best first."""
 
 
 class DeviceFits(Record, frozen=True, kw_only=True):

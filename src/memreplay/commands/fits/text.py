@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.simulating.records import FailedRequest
 from memreplay.commands.fits.result import DeviceFits, Fit, FitsReport
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.document import (
+    Align,
+    Below,
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
 from memreplay.render.holders import coded_row
 from memreplay.render.reasons import reason_notes
-from memreplay.render.simulations import failed_words, settings_words
+from memreplay.render.simulations import (
+    SETTINGS_WIDTH,
+    failed_words,
+    settings_lines,
+    settings_words,
+)
 from memreplay.render.units import count, counted, size
+
+BESIDES = "a CUDA context takes some hundred MiB of a card besides, and other processes theirs"
 
 
 def fits_document(report: FitsReport) -> Document:
@@ -16,56 +35,91 @@ def fits_document(report: FitsReport) -> Document:
     if not report.devices:
         blocks.append(Note("nothing to simulate: the file has neither events nor segments"))
     for device in report.devices:
-        blocks += _section(device)
+        # What is so for all of them is said once.
+        last = device is report.devices[-1]
+        blocks += _section(device, BESIDES if last else "")
     return tuple(blocks)
 
 
-def _section(device: DeviceFits) -> list[Block]:
+def _section(device: DeviceFits, note: str) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
     if device.cards:
-        rows = tuple(_row(card) for card in device.cards)
-        titles = ("card", "fits", "reserved", "retries", "settings that would do")
-        aligns = ("right", "left", "right", "right", "left")
-        blocks.append(Table(titles, aligns, rows, spare=(3, 2)))  # type: ignore[arg-type]
-    for card in device.cards:
-        if card.failed is not None:
-            row = coded_row((), card.failed.asked_by, "stack", all_frames=False)
-            title = f"out of memory on {size(card.total_bytes)}: {failed_words(card.failed)}"
-            blocks.append(Table((f"{title}, asked by",), ("left",), (Row(row.cells, row.below),)))
-    if device.cards:
-        blocks.append(
-            Note("a CUDA context takes some hundred MiB of a card besides, other processes theirs")
-        )
+        blocks.append(_cards(device.cards))
+    blocks += _failures(device.cards)
+    if note:
+        blocks.append(Note(note))
     return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
 
 
 def _headline(device: DeviceFits) -> tuple[str, ...]:
-    settings = settings_words(device.settings)
-    need = f"device {device.device}: needs {size(device.need.total_bytes)} with {settings}"
-    return (need, device.exactness)
+    said = f"device {device.device}: needs {size(device.need.total_bytes)}"
+    cards = device.cards
+    fitting = sum(card.fits for card in cards)
+    if len(cards) == 1:
+        on = f"{'fits' if fitting else 'does not fit'} on {size(cards[0].total_bytes)}"
+    elif fitting == len(cards):
+        on = f"fits on all {len(cards)} cards"
+    else:
+        on = f"fits on {fitting or 'none'} of {len(cards)} cards"
+    return (said, *((on,) if cards else ()), device.exactness)
 
 
 def _pairs(device: DeviceFits) -> tuple[tuple[str, str], ...]:
-    least = "the same, with any of some 30 settings"
-    if device.least.total_bytes < device.need.total_bytes:
-        least = f"{size(device.least.total_bytes)} with {settings_words(device.least.settings)}"
-    return (("recorded", settings_words(device.recorded_settings)), ("at least", least))
+    need, least = device.need.total_bytes, device.least.total_bytes
+    pairs = [("settings", settings_words(device.settings))]
+    if device.settings != device.recorded_settings:
+        pairs.append(("recorded", settings_words(device.recorded_settings)))
+    at_best = "no less with any of some 30 other settings"
+    if least < need:
+        with_ = settings_words(device.least.settings)
+        at_best = f"{size(least)}, {size(need - least)} less, with {with_}"
+    return (*pairs, ("at best", at_best))
+
+
+def _cards(cards: tuple[Fit, ...]) -> Table:
+    titles: tuple[str, ...] = ("card", "fits", "reserved", "retries")
+    rows = [_row(card) for card in cards]
+    if all(card.fits for card in cards):
+        return Table(titles, ("right", "left", "right", "right"), tuple(rows))
+    titles = (*titles, "settings that would do")
+    rows = [
+        Row((*row.cells, words), below)
+        for row, (words, below) in zip(rows, map(_others, cards), strict=True)
+    ]
+    aligns: tuple[Align, ...] = ("right", "left", "right", "right", "left")
+    return Table(titles, aligns, tuple(rows), spare=(3, 2), least=SETTINGS_WIDTH)
 
 
 def _row(card: Fit) -> Row:
-    fits, others = "yes", ""
-    if card.failed is not None:
-        fits, others = f"no, up to event {count(card.failed.event_index)}", "none of some 30"
-    if card.others:
-        others = settings_words(card.others[0])
-        if len(card.others) > 1:
-            others += f", or {counted(len(card.others) - 1, 'other')}"
-    return Row(
-        (
-            size(card.total_bytes),
-            fits,
-            size(card.simulated.reserved_peak_bytes),
-            count(card.simulated.alloc_retries),
-            others,
-        )
-    )
+    """What it costs where it fits; where it does not, which event ends it."""
+    total, outcome = size(card.total_bytes), card.simulated
+    if card.fits:
+        return Row((total, "yes", size(outcome.reserved_peak_bytes), count(outcome.alloc_retries)))
+    if card.failed is None:
+        return Row((total, "no, more at the start", "", ""))
+    return Row((total, f"no, event {count(card.failed.event_index)} fails", "", ""))
+
+
+def _others(card: Fit) -> tuple[str, Below]:
+    if card.fits:
+        return "", ()
+    if not card.others:
+        return "none of some 30", ()
+    words, below = settings_lines(card.others[0])
+    if more := len(card.others) - 1:
+        below = (*below, (Place(f"or {counted(more, 'other')}"), "plain"))
+    return words, below
+
+
+def _failures(cards: tuple[Fit, ...]) -> list[Block]:
+    """Which request fails, and on which cards the same one."""
+    found: dict[FailedRequest, list[str]] = {}
+    for card in cards:
+        if card.failed is not None:
+            found.setdefault(card.failed, []).append(size(card.total_bytes))
+    blocks: list[Block] = []
+    for failed, sizes in found.items():
+        row = coded_row((), failed.asked_by, "stack", all_frames=False)
+        title = f"out of memory on {', '.join(sizes)}: {failed_words(failed)}, asked by"
+        blocks.append(Table((title,), ("left",), (Row(row.cells, row.below),)))
+    return blocks

@@ -117,7 +117,7 @@ Examples:
 @selects_with_rules
 @asks(Asked)
 def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
-    """The same program under other allocator settings, or on another card.
+    """The same run with other allocator settings, or another card.
 
     Replays the requests and frees in FILE ('-' for standard input) on a model of PyTorch's caching
     allocator with the settings of --set: what it would reserve, how often it would call the driver,

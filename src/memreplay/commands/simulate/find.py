@@ -97,7 +97,7 @@ def _device(
     snap: Snapshot, grouper: Grouper, tried: list[Simulated], searched: bool, *, strict: bool
 ) -> DeviceSimulation:
     best = tried[0]
-    replay = best.replay
+    replay = snap.replay(best.replay.device)
     trust = simulation_verdict(snap, replay, best, strict=strict)
     recorded_is_exact = map_verdict(snap, replay, strict=strict).exact
     return DeviceSimulation(

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from memreplay.analysis.simulating.records import Candidate, Changed
+from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
 from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.document import (
+    Align,
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
 from memreplay.render.holders import coded_row
 from memreplay.render.reasons import reason_notes
-from memreplay.render.simulations import failed_words, settings_words
+from memreplay.render.simulations import (
+    SETTINGS_WIDTH,
+    failed_words,
+    settings_lines,
+    settings_words,
+)
 from memreplay.render.units import (
     count,
     counted,
@@ -33,13 +48,12 @@ def simulate_document(report: SimulateReport, *, top: int = 20) -> Document:
 
 
 def _section(device: DeviceSimulation, top: int) -> list[Block]:
-    blocks: list[Block] = [
-        Heading(_headline(device)),
-        Pairs(_pairs(device)),
-        _beside(device),
-    ]
+    blocks: list[Block] = [Heading(_headline(device))]
+    if not device.events:
+        return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+    blocks += [Pairs(_pairs(device)), _beside(device)]
     if device.failed is not None:
-        blocks.append(_failed(device))
+        blocks.append(_failed(device.failed))
     if device.stopped_event is not None:
         blocks.append(Note("the simulation ends there: nobody knows what the program does next"))
     if device.candidates is not UNSET:
@@ -49,16 +63,30 @@ def _section(device: DeviceSimulation, top: int) -> list[Block]:
 
 def _headline(device: DeviceSimulation) -> tuple[str, ...]:
     before, after = device.recorded.reserved_peak_bytes, device.simulated.reserved_peak_bytes
-    name = f"device {device.device}"
-    if device.stopped_event is not None:
-        at = f"at event {count(device.stopped_event)} of {count(device.events)}"
-        return (f"{name}: out of memory {at}",)
+    name = f"device {device.device}: "
+    if not device.events:
+        return (f"{name}no events, so there is nothing to simulate",)
     best = "at best " if device.candidates is not UNSET else ""
+    if device.stopped_event is not None:
+        at = f"out of memory at event {count(device.stopped_event)} of {count(device.events)}"
+        return (f"{name}{best}{at}", "where the recording goes on")
+    phrases = [f"{best}reserves {size(after)} at the peak"]
     if before == after:
-        return (f"{name}: {best}reserves {size(after)} at the peak", "as much as recorded")
-    less = "less" if after < before else "more"
-    words = f"{size(abs(after - before))} {less} than recorded"
-    return (f"{name}: {best}reserves {size(after)} at the peak", words)
+        phrases.append("as much as recorded")
+    else:
+        less = "less" if after < before else "more"
+        phrases.append(f"{size(abs(after - before))} {less} than recorded")
+    if device.recorded.ooms or device.simulated.ooms:
+        phrases = [_failing(device.recorded.ooms, device.simulated.ooms), *phrases]
+    return (name + phrases[0], *phrases[1:])
+
+
+def _failing(before: int, after: int) -> str:
+    """`2 requests fail as recorded`, `no request fails (recorded: 2)`."""
+    fails = f"{counted(after, 'request')} {'fails' if after == 1 else 'fail'}"
+    if before == after:
+        return f"{fails} as recorded"
+    return f"{fails if after else 'no request fails'} (recorded: {count(before)})"
 
 
 def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
@@ -66,7 +94,8 @@ def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
     return (
         *changed,
         ("recorded", _setting(device.recorded_settings, device.recorded_total_bytes)),
-        ("simulated", f"{_setting(device.settings, device.total_bytes)}, {device.exactness}"),
+        ("simulated", _setting(device.settings, device.total_bytes)),
+        ("result", device.exactness),
     )
 
 
@@ -83,67 +112,78 @@ def _changed(changed: Changed) -> str:
 
 
 def _setting(settings: str, total: int | None) -> str:
-    card = "" if total is None else f" on {size(total)}"
+    card = "" if total is None else f", with {size(total)} for the program"
     return settings_words(settings) + card
 
 
 def _beside(device: DeviceSimulation) -> Table:
+    """Both in columns, with the change."""
     old, new = device.recorded, device.simulated
 
-    def sizes(name: str, before: int, after: int) -> Row:
-        return Row((name, size(before), size(after), signed_size(after - before)))
+    def row(name: str, before: int, after: int, *, sizes: bool = False) -> Row:
+        say, change = (size, signed_size) if sizes else (count, signed_count)
+        if device.stopped_event is not None:
+            return Row((name, say(before), say(after)))
+        return Row(
+            (name, say(before), say(after), change(after - before) if after != before else "same")
+        )
 
-    def counts(name: str, before: int, after: int) -> Row:
-        return Row((name, count(before), count(after), signed_count(after - before)))
-
-    rows = [
-        *(
-            [sizes("requested at the peak", old.requested_peak_bytes, new.requested_peak_bytes)]
-            if device.changed is not None
-            else []
-        ),
-        sizes("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes),
-        sizes("of it not in use", old.unused_bytes, new.unused_bytes),
-        sizes("active at the peak", old.active_peak_bytes, new.active_peak_bytes),
-        counts("segments at the end", old.segments, new.segments),
-        counts("driver allocs", old.driver_allocs, new.driver_allocs),
-        counts("driver frees", old.driver_frees, new.driver_frees),
-        counts("retries", old.alloc_retries, new.alloc_retries),
-        counts("failed requests", old.ooms, new.ooms),
-    ]
+    requested: tuple[Row, ...] = ()
+    if device.changed is not None:
+        name = "requested at the peak"
+        requested = (row(name, old.requested_peak_bytes, new.requested_peak_bytes, sizes=True),)
+    rows = (
+        *requested,
+        row("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes, sizes=True),
+        row("of it not in use", old.unused_bytes, new.unused_bytes, sizes=True),
+        row("in use at the peak", old.active_peak_bytes, new.active_peak_bytes, sizes=True),
+        row("segments at the end", old.segments, new.segments),
+        row("driver allocs", old.driver_allocs, new.driver_allocs),
+        row("driver frees", old.driver_frees, new.driver_frees),
+        row("retries", old.alloc_retries, new.alloc_retries),
+        row("failed requests", old.ooms, new.ooms),
+    )
+    # What ends early cannot be compared with the whole.
+    if device.stopped_event is not None:
+        return Table(("", "recorded", "up to there"), ("left", "right", "right"), rows)
     titles = ("", "recorded", "simulated", "change")
-    return Table(titles, ("left", "right", "right", "right"), tuple(rows))
+    return Table(titles, ("left", "right", "right", "right"), rows)
 
 
-def _failed(device: DeviceSimulation) -> Table:
-    assert device.failed is not None
-    row = coded_row((), device.failed.asked_by, "stack", all_frames=False)
-    title = f"out of memory: {failed_words(device.failed)}, asked by"
+def _failed(failed: FailedRequest) -> Table:
+    row = coded_row((), failed.asked_by, "stack", all_frames=False)
+    title = f"out of memory: {failed_words(failed)}, asked by"
     return Table((title,), ("left",), (Row(row.cells, row.below),))
 
 
 def _tried(tried: tuple[Candidate, ...], top: int) -> list[Block]:
     shown = tried[:top] if top else tried
-    rows = [_row(one) for one in shown]
+    fails = any(one.simulated.ooms for one in tried)
+    rows = [_row(one, fails) for one in shown]
     recorded = next((one for one in tried if one.is_recorded), None)
     if recorded is not None and recorded not in shown:
-        rows.append(_row(recorded))
-    titles = ("reserved", "not in use", "allocs", "frees", "retries", "settings")
-    aligns = (*("right",) * 5, "left")
-    blocks: list[Block] = [Table(titles, aligns, tuple(rows), spare=(3, 1))]  # type: ignore[arg-type]
-    if left := len(tried) - len(shown):
+        rows.append(_row(recorded, fails))
+    failed = ("failed",) if fails else ()
+    titles = ("reserved", "not in use", "allocs", "frees", "retries", *failed, "settings")
+    numbers: list[Align] = ["right"] * (len(titles) - 1)
+    table = Table(titles, (*numbers, "left"), tuple(rows), spare=(3, 1, 2), least=SETTINGS_WIDTH)
+    blocks: list[Block] = [table]
+    if left := len(tried) - len(rows):
         blocks.append(Note(f"{counted(left, 'more setting')} tried (--top 0 shows all)"))
+    if any(one.exactness != "exact" for one in shown):
+        blocks.append(Note(f"{NOT_EXACT} before a number that is an estimate"))
     return blocks
 
 
-def _row(one: Candidate) -> Row:
+def _row(one: Candidate, fails: bool) -> Row:
     found = one.simulated
     about = "" if one.exactness == "exact" else NOT_EXACT
-    words = settings_words(one.settings)
+    words, below = settings_lines(one.settings)
     if one.is_recorded:
-        words += " (as recorded)"
+        below = (*below, (Place("as recorded"), "plain"))
     if one.stopped_event is not None:
-        words += f": out of memory at event {count(one.stopped_event)}"
+        ended = f"out of memory at event {count(one.stopped_event)}"
+        below = (*below, (Place(ended), "plain"))
     return Row(
         (
             about + size(found.reserved_peak_bytes),
@@ -151,7 +191,9 @@ def _row(one: Candidate) -> Row:
             count(found.driver_allocs),
             count(found.driver_frees),
             count(found.alloc_retries),
+            *((count(found.ooms),) if fails else ()),
             words,
         ),
+        below,
         style="strong" if one.is_recorded else "plain",
     )

@@ -65,7 +65,16 @@ def recorded(tmp_path: Path, events: int = 3, devices: int = 1) -> str:
 
 COMMANDS = (
     *("peak", "summary", "timeline", "segments", "fragmentation", "oom", "steps", "leaks"),
-    *("allocations", "categories", "dump", "at --end", "slice -o x.pkl", "export -o x/"),
+    *(
+        "allocations",
+        "categories",
+        "dump",
+        "at --end",
+        "simulate",
+        "fits",
+        "slice -o x.pkl",
+        "export -o x/",
+    ),
     *("diff {0}", "gate --max-peak 1GiB", "summary {0}"),
 )
 
