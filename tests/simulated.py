@@ -151,6 +151,11 @@ def simulated(snapshot: Snapshot, recorded: Settings, settings: Settings) -> Run
     found = _simulating.Simulation(
         replay.blocks, replay.holding, recorded_total=recorded.capacity, **rules(settings)
     )
+    return as_run(found)
+
+
+def as_run(found: _simulating.Simulation) -> Run:
+    """What a simulation did."""
     calls = [(_core.ACTIONS[code], at, size) for _, code, at, size, *_ in found.log()]
     return Run(calls, ranges(found), found.reserved_peak[0], len(found.failed()))
 

@@ -175,8 +175,13 @@ REASONS: dict[str, Reason] = {
         "",
     ),
     "came_back_late": Reason(
-        "the file does not tell when checkpointed allocations are made again: as late as they can"
-        " be is what was simulated, which needs least",
+        "the file does not tell when checkpointed allocations would be made again: this takes the"
+        " latest moment that there is, which needs the least memory",
+        "",
+    ),
+    "total_inferred": Reason(
+        "memory was short in the recording, and the file does not tell how much there was: the"
+        " simulation takes the most that was reserved (--total-memory says better)",
         "",
     ),
     "limit_inferred": Reason(

@@ -10,7 +10,7 @@ import numpy as np
 
 import memreplay._core as _core
 from memreplay.io.limits import Limits
-from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
+from memreplay.snapshot.alloc_conf import spelled
 from memreplay.snapshot.settings import STEPS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ABSENT = _core.ABSENT_ID
 _OOM = _core.ACTIONS.index("oom")
 # What is kept of the recording's own notes: what is of events or of addresses is not true any more.
-_KEPT_NOTES = ("cards", "torch", "version")
+_KEPT_NOTES = ("torch", "version")
 
 
 def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
@@ -43,8 +43,7 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
         _Retelling(snap, tables).tell(found)
         return snap.protocol, snap.stream_bytes
 
-    settings = next((one.settings for one in found.values()), None)
-    prelude = io.BytesIO(json.dumps(_prelude(snap, settings)).encode())
+    prelude = io.BytesIO(json.dumps(_prelude(snap, found)).encode())
     limits = Limits()
     native = _core.read(
         prelude.readinto,
@@ -66,10 +65,10 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
     return Snapshot(native, snap.file, snap.container, snap.file_bytes, project=snap.project)
 
 
-def _prelude(snap: Snapshot, settings: AllocatorSettings | None) -> dict[str, object]:
+def _prelude(snap: Snapshot, found: Mapping[int, Simulated]) -> dict[str, object]:
     """All that is not in tables."""
     made: dict[str, object] = {"segments": [], "device_traces": [], "external_annotations": []}
-    if settings is not None:
+    for settings in {one.settings for one in found.values()}:  # all have the same
         made["allocator_settings"] = {
             **snap.settings,
             "PYTORCH_CUDA_ALLOC_CONF": spelled(settings),
@@ -83,6 +82,10 @@ def _prelude(snap: Snapshot, settings: AllocatorSettings | None) -> dict[str, ob
     if (flag := snap.kept("overflowed")) is not None:
         made["trace_alloc_overflowed"] = flag
     notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
+    totals = {device: one.total_bytes for device, one in found.items()}
+    if any(total is not None for total in totals.values()):
+        places = range(1 + max(totals))
+        notes["cards"] = [{"total_bytes": totals.get(device)} for device in places]
     if notes:
         made["memreplay"] = notes
     return made

@@ -23,6 +23,7 @@ SimulationReason = Literal[
     "request_succeeds",
     "start_too_large",
     "start_unplaced",
+    "total_inferred",
 ]
 
 SMALL_LIMIT, SMALL_SEGMENT = 1 << 20, 2 << 20
@@ -101,7 +102,21 @@ class Recorded:
         """What the driver had for this process; None where nobody knows."""
         if self._seen:
             return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
+        if self.total_inferred:
+            return self.replay.measure("reserved").peak.bytes
         return self.replay.card_bytes
+
+    @cached_property
+    def total_inferred(self) -> bool:
+        """Whether `total_bytes` is no more than what was reserved: the file does not tell, but
+        memory was short, as cached memory was given back for a request."""
+        if self._seen or self.replay.card_bytes is not None:
+            return False
+        return self._unlimited.recorded_retries > 0
+
+    @cached_property
+    def _unlimited(self) -> Simulation:
+        return run(self.replay, self.settings, log=True)
 
     @cached_property
     def allowed_bytes(self) -> int | None:
@@ -154,6 +169,8 @@ class Recorded:
     @cached_property
     def own(self) -> Simulation:
         """The recording's own settings, simulated, with a log."""
+        if self.total_bytes is None and self.allowed_bytes is None:
+            return self._unlimited
         return run(
             self.replay,
             self.settings,
@@ -311,6 +328,8 @@ class Simulated:
                 found.append("came_back_late")
             if self._inferred and recorded.allowed_inferred:
                 found.append("limit_inferred")
+            if self.total_bytes == recorded.total_bytes and recorded.total_inferred:
+                found.append("total_inferred")
         return tuple(found)
 
     @property
@@ -337,10 +356,10 @@ def run(
     replay: MeasuredTrace,
     settings: AllocatorSettings,
     *,
-    total: int | None,
-    allowed: int | None,
-    card: int | None,
-    recorded_total: int | None,
+    total: int | None = None,
+    allowed: int | None = None,
+    card: int | None = None,
+    recorded_total: int | None = None,
     edit: Edit | None = None,
     log: bool = False,
     trace: bool = False,

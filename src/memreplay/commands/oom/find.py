@@ -14,6 +14,7 @@ from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.commands.oom.deciding import Deciding
 from memreplay.commands.oom.result import (
     CachedName,
     CachedPart,
@@ -228,6 +229,7 @@ class _Telling:
         self.card_known = card_known
         self.top = top
         self.active = replay.measure("active")
+        self.deciding = Deciding(replay)
 
     def tell(self, number: int, event: int, free: int | None) -> Oom:
         """One of them."""
@@ -273,14 +275,17 @@ class _Telling:
             pending_bytes=sums["pending"],
             cached_bytes=sums["free"],
             cached=_cached(judged),
-            remedies=_remedies(
-                judged,
-                asked,
-                outside,
-                groups[0].bytes if groups else 0,
-                returnable=found.returnable[0],
-                private=_free_of_private(found, pool),
-                limited=replay.settings.max_split_bytes >= 0,
+            remedies=tuple(
+                self.deciding.decided(one, event)
+                for one in _remedies(
+                    judged,
+                    asked,
+                    outside,
+                    groups[0].bytes if groups else 0,
+                    returnable=found.returnable[0],
+                    private=_free_of_private(found, pool),
+                    limited=replay.settings.max_split_bytes >= 0,
+                )
             ),
             live_count=count,
             categories_source=categories_source(self.grouper.snap),

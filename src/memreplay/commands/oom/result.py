@@ -61,7 +61,13 @@ class Remedy(Record, frozen=True):
     bytes: int
     """What it would have given, at most; of `less_live` what the largest group holds."""
     enough: bool
-    """Whether that may have been enough."""
+    """Whether that would have been enough: as a simulation says, or else, by the bytes alone,
+    whether it may have been."""
+    simulated: bool = False
+    """Whether a [simulation](simulate.md) decided that."""
+    settings: str = ""
+    """The allocator settings with which the simulation serves the request; empty if there is
+    none."""
 
 
 class Oom(Record, Parted, frozen=True, kw_only=True):

@@ -276,6 +276,10 @@ def _remedies(oom: Oom) -> Pairs:
     return Pairs(tuple((one.name, remedy_words(one, oom)) for one in oom.remedies))
 
 
+def _is_limited(oom: Oom) -> bool:
+    return any(part.name == "split_limit" for part in oom.cached)
+
+
 def remedy_words(one: Remedy, oom: Oom) -> str:
     """How many bytes a remedy would have given, whether that is enough, and how to do it."""
     enough = "enough" if one.enough else "not enough"
@@ -288,7 +292,12 @@ def remedy_words(one: Remedy, oom: Oom) -> str:
             f"{size(oom.missing_bytes)} less; the largest group below holds {size(one.bytes)}:"
             f" {enough}"
         )
+    if one.simulated:
+        said = f"at most {size(one.bytes)}, {enough} as simulated"
+        if one.name == "max_split_size" and _is_limited(oom):
+            return f"{said}: {_SPLIT_LIMITED}" if one.enough else f"{said}, dropped"
+        return f"{said}: PYTORCH_CUDA_ALLOC_CONF={one.settings}" if one.settings else said
     words = _REMEDIES[one.name]
-    if one.name == "max_split_size" and any(part.name == "split_limit" for part in oom.cached):
+    if one.name == "max_split_size" and _is_limited(oom):
         words = _SPLIT_LIMITED
     return f"at most {size(one.bytes)}, {enough}: {words}"

@@ -1,0 +1,95 @@
+"""Whether other settings would have served a request that failed, decided by simulation."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from memreplay.analysis.simulating.searching import on_threads, prepare
+from memreplay.errors import UsageError
+from memreplay.snapshot.alloc_conf import changed_settings
+
+if TYPE_CHECKING:
+    from memreplay.commands.oom.result import Remedy
+    from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.simulated import Simulated
+
+EXPANDABLE = "expandable_segments:True"
+SPLITS = (256, 128, 64)  # MiB, of max_split_size_mb
+NO_SPLIT_LIMIT = 1 << 30  # MiB: PyTorch has none then
+
+
+class Deciding:
+    """Simulates one device's program with the settings that a remedy is about, each once."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self._found: dict[AllocatorSettings, Simulated] = {}
+
+    def decided(self, remedy: Remedy, event: int) -> Remedy:
+        """The remedy of the request that failed at an event, as the simulation has it; the same
+        where the file does not allow one."""
+        tried = self._settings(remedy)
+        if not tried or not self._reproduces(event):
+            return remedy
+        for found in self._simulated(tried):
+            if _serves(found, event):
+                return replace(
+                    remedy, enough=True, simulated=True, settings=_said(found, self.replay)
+                )
+        # Blocks from before the recording lie as other settings would not have had them.
+        if self.replay.reserved.start_bytes or self._earlier_served(tried, event):
+            return remedy
+        return replace(remedy, enough=False, simulated=True)
+
+    def _settings(self, remedy: Remedy) -> list[AllocatorSettings]:
+        own = self.replay.settings
+        if remedy.name == "expandable_segments":
+            texts = [EXPANDABLE]
+        elif remedy.name == "max_split_size":
+            limited = own.max_split_bytes >= 0
+            texts = [f"max_split_size_mb:{mb}" for mb in ([NO_SPLIT_LIMIT] if limited else SPLITS)]
+        else:
+            return []
+        found = []
+        for text in texts:
+            with suppress(UsageError):  # PyTorch refuses it beside what is set
+                found.append(changed_settings(own, text))
+        return found
+
+    def _reproduces(self, event: int) -> bool:
+        """Whether the recording's own settings give what was recorded, this failure too."""
+        recorded = self.replay.recorded
+        return recorded.reproduced and event - self.replay.first_event in recorded.own.failed()
+
+    def _simulated(self, tried: list[AllocatorSettings]) -> list[Simulated]:
+        left = [one for one in tried if one not in self._found]
+        prepare(self.replay)
+        for one, found in zip(left, on_threads(self.replay.simulate, left), strict=True):
+            self._found[one] = found
+        return [self._found[one] for one in tried]
+
+    def _earlier_served(self, tried: list[AllocatorSettings], event: int) -> bool:
+        """Whether a request before this one succeeds: then the program went on in another way."""
+        earlier = [one for one in self.replay.events_of("oom") if one < event]
+        return any(not _fails(found, one) for found in self._simulated(tried) for one in earlier)
+
+
+def _fails(found: Simulated, event: int) -> bool:
+    return event in found.failed_events
+
+
+def _serves(found: Simulated, event: int) -> bool:
+    stopped = found.stopped_event
+    return not _fails(found, event) and (stopped is None or stopped > event)
+
+
+def _said(found: Simulated, replay: Replay) -> str:
+    """What to set, beside what is set."""
+    if found.settings.expandable and not replay.settings.expandable:
+        return EXPANDABLE
+    split = found.settings.max_split_bytes
+    return f"max_split_size_mb:{split >> 20 if split >= 0 else NO_SPLIT_LIMIT}"
