@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from memreplay.analysis.simulating.searching import on_threads, prepare
-from memreplay.errors import UsageError
-from memreplay.snapshot.alloc_conf import changed_settings
 
 if TYPE_CHECKING:
     from memreplay.commands.oom.result import Remedy
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
 
 EXPANDABLE = "expandable_segments:True"
 SPLITS = (256, 128, 64)  # MiB, of max_split_size_mb
-NO_SPLIT_LIMIT = 1 << 30  # MiB: PyTorch has none then
 
 
 class Deciding:
@@ -48,17 +44,13 @@ class Deciding:
     def _settings(self, remedy: Remedy) -> list[AllocatorSettings]:
         own = self.replay.settings
         if remedy.name == "expandable_segments":
-            texts = [EXPANDABLE]
-        elif remedy.name == "max_split_size":
-            limited = own.max_split_bytes >= 0
-            texts = [f"max_split_size_mb:{mb}" for mb in ([NO_SPLIT_LIMIT] if limited else SPLITS)]
-        else:
-            return []
-        found = []
-        for text in texts:
-            with suppress(UsageError):  # PyTorch refuses it beside what is set
-                found.append(changed_settings(own, text))
-        return found
+            return [own._replace(expandable=True)]
+        if remedy.name == "max_split_size":
+            if own.max_split_bytes >= 0:
+                return [own._replace(max_split_bytes=-1)]
+            sizes = [mb << 20 for mb in SPLITS if mb << 20 >= own.large_segment_bytes]
+            return [own._replace(max_split_bytes=size) for size in sizes]
+        return []
 
     def _reproduces(self, event: int) -> bool:
         """Whether the recording's own settings give what was recorded, this failure too."""
@@ -88,8 +80,8 @@ def _serves(found: Simulated, event: int) -> bool:
 
 
 def _said(found: Simulated, replay: Replay) -> str:
-    """What to set, beside what is set."""
+    """What to set, beside what is set; nothing where a limit goes."""
     if found.settings.expandable and not replay.settings.expandable:
         return EXPANDABLE
     split = found.settings.max_split_bytes
-    return f"max_split_size_mb:{split >> 20 if split >= 0 else NO_SPLIT_LIMIT}"
+    return f"max_split_size_mb:{split >> 20}" if split >= 0 else ""

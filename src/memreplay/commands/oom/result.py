@@ -66,8 +66,8 @@ class Remedy(Record, frozen=True):
     simulated: bool = False
     """Whether a [simulation](simulate.md) decided that."""
     settings: str = ""
-    """The allocator settings with which the simulation serves the request; empty if there is
-    none."""
+    """The allocator settings with which the simulation serves the request; empty if it does not,
+    and if one is to be dropped."""
 
 
 class Oom(Record, Parted, frozen=True, kw_only=True):

@@ -36,6 +36,12 @@ cdef extern from *:
 
 cdef void simulation_free(Simulation* s) noexcept nogil:
     heap_free(&s.a)
+    buf_free(&s.failed)
+    free_run(s)
+
+
+cdef void free_run(Simulation* s) noexcept nogil:
+    # What is needed only while it runs: many bytes an event.
     edit_free(&s.edit)
     buf_free(&s.block_of)
     buf_free(&s.carried_block)
@@ -43,7 +49,6 @@ cdef void simulation_free(Simulation* s) noexcept nogil:
     buf_free(&s.emptied)
     buf_free(&s.waiting)
     buf_free(&s.late)
-    buf_free(&s.failed)
 
 
 # --- what the program did -------------------------------------------------------------------------
@@ -437,6 +442,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     s.a.keeps_log = asked.keeps_log
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
+    free_run(s)
     return OK
 
 

@@ -55,7 +55,8 @@ def test_a_reason_that_is_not_known() -> None:
 def test_remedies_speak_as_oom_does() -> None:
     found = device()
     words = {one.name: one.text for one in found.advice}
-    assert words["oom_expandable_segments"].startswith("at most 235.5 MiB, enough: PYTORCH_CUDA")
+    # A simulation says that expandable segments would not have been enough.
+    assert "oom_expandable_segments" not in words
     assert words["oom_less_live"] == (
         "128.0 MiB less would have been enough; the largest holder then had 300.0 MiB"
     )

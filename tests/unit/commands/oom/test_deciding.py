@@ -1,0 +1,117 @@
+"""deciding: advice on settings, held to what the program does when it runs with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.commands.oom.find import oom_report
+from memreplay.commands.oom.result import Remedy
+from tests import build
+from tests.allocator import MIB, Settings
+from tests.allocator_strategies import SETTINGS
+from tests.build import Snapshot
+from tests.simulated import modelled
+from tests.unit.commands.oom.test_find import (
+    KEEP,
+    fail,
+    machine,
+    only,
+    remedies,
+    scattered,
+    split_limited,
+)
+
+
+def joined() -> Snapshot:
+    """Free blocks of 10 MiB, each beside one in use in a segment; in pages they would be one."""
+    made, device = machine(250 * MIB)
+    for _ in range(10):
+        large = device.malloc(24 * MIB, 0, KEEP)
+        assert large is not None
+        device.free(large)
+        device.malloc(14 * MIB, 0, KEEP)
+    fail(device, 40 * MIB)
+    return made.dump()[0]
+
+
+def test_expandable_segments_that_are_enough() -> None:
+    found = remedies(only(joined()))["expandable_segments"]
+    assert found == Remedy(
+        "expandable_segments",
+        100 * MIB,
+        enough=True,
+        simulated=True,
+        settings="expandable_segments:True",
+    )
+
+
+def test_a_limit_that_keeps_small_requests_out_of_large_blocks() -> None:
+    made, device = machine(180 * MIB)
+    large = device.malloc(100 * MIB, 0, KEEP)
+    assert large is not None
+    device.free(large)
+    device.malloc(30 * MIB, 0, KEEP)
+    fail(device, 100 * MIB)
+    assert remedies(only(made))["max_split_size"] == Remedy(
+        "max_split_size", 70 * MIB, enough=True, simulated=True, settings="max_split_size_mb:64"
+    )
+
+
+def first_failure(snapshot: Snapshot) -> int | None:
+    """The call whose request failed first, by its line."""
+    for event in snapshot["device_traces"][0]:
+        if event["action"] == "oom":
+            line: int = event["frames"][0]["line"]
+            return line
+    return None
+
+
+def settings_with(remedy: Remedy, settings: Settings) -> Settings | None:
+    """Those that the remedy is about; None where it is about several, and none is enough."""
+    if remedy.name == "expandable_segments":
+        return replace(settings, expandable_segments=True)
+    if settings.max_split_size is not None:
+        return replace(settings, max_split_size=None)
+    _, _, size = remedy.settings.partition(":")
+    return replace(settings, max_split_size=int(size) * MIB) if size else None
+
+
+@pytest.mark.parametrize("name", ["crowded", "max split, crowded"])
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(60, 200), small=st.integers(0, 3))
+def test_advice_is_what_happens(name: str, seed: int, steps: int, small: int) -> None:
+    """Whoever takes it finds the request served, or not, as it was said. (An emptied cache of which
+    nothing goes leaves no event.)"""
+    settings = replace(SETTINGS[name], capacity=SETTINGS[name].capacity + small * 20 * MIB)
+    without = ("empty cache",)
+    snapshot, _ = modelled(settings, seed, steps, without)
+    failed = first_failure(snapshot)
+    if failed is None:
+        return
+    (device,) = oom_report(mr.open(build.dump(snapshot)), number=1).devices
+    for remedy in device.ooms[0].remedies:
+        if not remedy.simulated:
+            continue
+        other = settings_with(remedy, settings)
+        if other is None:
+            continue
+        again, _ = modelled(other, seed, steps, without)
+        later = first_failure(again)
+        assert remedy.enough == (later is None or later > failed)
+
+
+def test_what_no_simulation_decides() -> None:
+    """A trace that misses events gives other segments than it has."""
+    made = scattered()
+    snapshot, _ = made.dump()
+    trace = snapshot["device_traces"][0]
+    at = next(i for i, event in enumerate(trace) if event["action"] == "segment_alloc")
+    del trace[at]
+    (device,) = oom_report(mr.open(build.dump(snapshot))).devices
+    assert not any(one.simulated for one in device.ooms[0].remedies)
+    whole = {one.name: one.simulated for one in only(split_limited()).remedies}
+    assert whole == {"max_split_size": True, "less_live": False}
