@@ -109,7 +109,7 @@ def test_the_best_and_the_recorded_ones() -> None:
     rows = [line for line in shown if re.match(r" *~?\d+\.\d MiB ", line)]
     assert len(rows) == 3
     assert rows[-1].endswith("PyTorch's defaults")
-    assert shown[shown.index(rows[-1]) + 1].strip() == "as recorded"
+    assert shown[shown.index(rows[-1]) + 1].strip() == "of the recording"
     tried = len(found.devices[0].candidates or ())
     assert f"note: {tried - 3} more settings tried (--top 0 shows all)" in shown
     assert not any("more setting" in line for line in lines(found, top=0))
