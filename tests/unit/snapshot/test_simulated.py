@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -428,3 +429,38 @@ def test_a_short_word() -> None:
     found = small(30 * MIB).simulate("expandable_segments:True")
     assert repr(found).startswith("<Simulated: expandable_segments:True, Outcome(reserved_peak_")
     assert "expandable_segments:True" in found._repr_html_()
+
+
+# --- real snapshots -------------------------------------------------------------------------------
+
+# Segment events are missing in it, as its other numbers say, too.
+WITHOUT_EVENTS_OF_SEGMENTS = {"facebookresearch_mosaic__output"}
+
+
+def test_real_recordings_come_out_as_they_are(corpus_file: Path) -> None:
+    snap = mr.open(corpus_file)
+    for device in snap.devices:
+        replay = snap.replay(device)
+        whole = corpus_file.stem not in WITHOUT_EVENTS_OF_SEGMENTS
+        assert replay.recorded.reproduced == whole
+        if not whole:
+            continue
+        want, got = told(replay.recorded.outcome), told(replay.simulate().outcome)
+        assert got.pop("reserved_peak_event") >= want.pop("reserved_peak_event")
+        assert got == want
+        # A setting that no request meets changes nothing.
+        beyond = f"max_split_size_mb:{2**30}"
+        if replay.settings.max_split_bytes < 0:
+            assert told(replay.simulate(beyond).outcome) == told(replay.simulate().outcome)
+
+
+def test_what_is_asked_of_real_recordings_stays_the_same(corpus_file: Path) -> None:
+    """Other settings change where memory lies, and not how much is asked for."""
+    replay = mr.open(corpus_file).replay()
+    peak = replay.measure("requested").peak
+    for text in ("expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:8"):
+        outcome = replay.simulate(text).outcome
+        assert outcome.requested_peak_bytes == peak.bytes
+        assert outcome.requested_peak_event == peak.event_index
+        assert outcome.active_peak_bytes >= peak.bytes
+        assert outcome.reserved_peak_bytes >= outcome.active_peak_bytes

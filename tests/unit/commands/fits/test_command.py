@@ -102,3 +102,17 @@ def test_a_file_without_events(runner: CliRunner, tmp_path: Path) -> None:
     done = ask(runner, str(file), "--total-memory", "1MiB")
     assert done.exit_code == 0
     assert "note: nothing to simulate" in done.stdout
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_real_recordings_fit_on_a_screen(
+    runner: CliRunner, corpus_file: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    options = ["--total-memory", "8GiB,1GiB"]
+    done = ask(runner, str(corpus_file), *options)
+    assert done.exit_code in (0, 1)
+    assert not done.stderr
+    assert all(len(line) <= width for line in done.stdout.splitlines())
+    found = json.loads(ask(runner, str(corpus_file), *options, "--format", "json").stdout)
+    check_against("fits-1.json", found)

@@ -147,3 +147,16 @@ def test_what_failed_and_would_fail_again(runner: CliRunner) -> None:
     assert one["simulated"]["ooms"] == one["recorded"]["ooms"] == 2
     assert one["failed"]["event_index"] == one["recorded"]["failed_event"] == 16_980
     assert one["exactness"] == "exact"
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_real_recordings_fit_on_a_screen(
+    runner: CliRunner, corpus_file: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    options = ["--set", "expandable_segments:True"]
+    done = ask(runner, str(corpus_file), *options)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert all(len(line) <= width for line in done.stdout.splitlines())
+    found = json.loads(ask(runner, str(corpus_file), *options, "--format", "json").stdout)
+    check_against("simulate-1.json", found)
