@@ -7,6 +7,7 @@ Not part of `make test`, which collects tests/ only.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,18 +67,22 @@ def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["segments", "allocations", "timeline", "fragmentation", "oom", "steps", "leaks"]
+    "name",
+    [
+        *("segments", "allocations", "timeline", "fragmentation", "oom", "simulate", "fits"),
+        *("steps", "leaks"),
+    ],
 )
 def test_report(benchmark: BenchmarkFixture, file: Path, name: str) -> None:
-    """What a command finds, of a file that is read and replayed; skipped where there is none."""
-    analysis = pytest.importorskip(f"memreplay.analysis.{name}")
+    """What a command finds, of a file that is read and replayed."""
+    command = importlib.import_module(f"memreplay.commands.{name}.find")
 
     def replayed() -> tuple[tuple[mr.Snapshot], dict[str, object]]:
         snapshot = mr.open(file)
         snapshot.replay(0)
         return (snapshot,), {}
 
-    report = getattr(analysis, f"{name}_report")
+    report = getattr(command, f"{name}_report")
     found = benchmark.pedantic(report, setup=replayed, rounds=ROUNDS, warmup_rounds=1)
     assert found.devices
 

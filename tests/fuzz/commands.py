@@ -21,6 +21,8 @@ from memreplay.commands.at.text import at_document
 from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.categories.text import categories_document
+from memreplay.commands.fits.find import fits_report
+from memreplay.commands.fits.text import fits_document
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.gate.find import gate_file
@@ -37,6 +39,8 @@ from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
 from memreplay.commands.segments.find import segments_report
 from memreplay.commands.segments.text import segments_document
+from memreplay.commands.simulate.find import simulate_report
+from memreplay.commands.simulate.text import simulate_document
 from memreplay.commands.steps.find import steps_report
 from memreplay.commands.steps.text import steps_document
 from memreplay.commands.timeline.csv import render_timeline_csv
@@ -59,6 +63,14 @@ from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import MEASURES, WAYS, Filters, When
 
 BY = (*WAYS, "category,file", "size,stack")
+SETTINGS = (
+    "",
+    "expandable_segments:True",
+    "max_split_size_mb:20,roundup_power2_divisions:4",
+    "large_segment_size_mb:11,garbage_collection_threshold:0.5",
+    "per_process_memory_fraction:0.1",
+)
+TOTALS = (None, 1, 100 << 20, 1 << 62)
 MOMENTS = (
     When("peak", 1),
     When("peak", 2),
@@ -164,6 +176,21 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_json),
+        Asked(
+            lambda: simulate_report(
+                snap,
+                settings=SETTINGS[dice % len(SETTINGS)],
+                total_bytes=TOTALS[dice // 4 % len(TOTALS)],
+                searched=dice % 16 == 0,
+            ),
+            simulate_document,
+            render_json,
+        ),
+        Asked(
+            lambda: fits_report(snap, totals=(1 << 20,) if dice % 8 == 0 else ()),
+            fits_document,
+            render_json,
+        ),
         Asked(lambda: overview(snap), report_document, render_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),

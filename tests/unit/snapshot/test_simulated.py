@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -35,17 +36,21 @@ FREES = ("segment_free", "segment_unmap")
 
 
 class Counting(Placed):
-    """A device that counts its retries."""
+    """A device that counts its retries, and knows whether it gave memory back by itself."""
 
     retries = 0
     asked = False
+    gave_back = False
 
     def malloc(self, requested: int, stream: int = 0, stack: Stack = ()) -> Block | None:
+        before = len(self.history)
         self.asked = True
         try:
             return super().malloc(requested, stream, stack)
         finally:
             self.asked = False
+            made = self.history[before:]
+            self.gave_back |= any(one.event["action"] in FREES for one in made)
 
     def empty_cache(self, stack: Stack = ()) -> None:
         self.retries += self.asked
@@ -59,6 +64,7 @@ class Ran(NamedTuple):
     truth: Truth
     retries: int
     segments: int
+    gave_back: bool
 
     @property
     def actions(self) -> list[str]:
@@ -119,7 +125,7 @@ def ran(
             device.high = max(ends, default=0)
         program.step(rng.choice(actions))
     snapshot, (truth,) = machine.dump()
-    return Ran(snapshot, truth, device.retries, len(snapshot["segments"]))
+    return Ran(snapshot, truth, device.retries, len(snapshot["segments"]), device.gave_back)
 
 
 def replayed(snapshot: Snapshot) -> mr.Replay:
@@ -142,6 +148,7 @@ def test_what_the_recording_says_is_the_truth(name: str, seed: int, steps: int) 
 @given(name=st.sampled_from(list(SETTINGS)), seed=SEEDS, steps=STEPS)
 def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) -> None:
     run = ran(SETTINGS[name], seed, steps)
+    want = run.outcome()
     replay = replayed(run.snapshot)
     found = replay.simulate()
     assert found.same
@@ -151,7 +158,6 @@ def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) 
         assert replay.recorded.total_bytes == replay.measure("reserved").peak.bytes
     assert (found.exact, replay.recorded.reproduced) == (True, True)
     # The segment event is the request's that it was made for.
-    want = run.outcome()
     want["reserved_peak_event"] = run.request(want["reserved_peak_event"])
     got = told(found.outcome)
     if SETTINGS[name].max_split_size is not None:
@@ -343,6 +349,21 @@ def test_a_request_that_succeeds_now() -> None:
     assert found.outcome.reserved_peak_bytes == (30 + 40 + 100) * MIB
 
 
+def test_memory_that_was_short_and_no_event_says_how_much_there_was() -> None:
+    b = SnapshotBuilder()
+    for at, size in ((0, 30), (100, 40)):
+        b.segment_alloc(BASE + at * MIB, size * MIB).alloc(BASE + at * MIB, size * MIB)
+    b.free(BASE + 100 * MIB, 40 * MIB).segment_free(BASE + 100 * MIB, 40 * MIB)
+    b.segment_alloc(BASE + 200 * MIB, 60 * MIB).alloc(BASE + 200 * MIB, 60 * MIB)
+    replay = replayed(b.finish_segments().build())
+    assert (replay.recorded.total_inferred, replay.recorded.total_bytes) == (True, 90 * MIB)
+    assert replay.recorded.outcome.alloc_retries == 1
+    assert replay.simulate().reasons == ()
+    assert replay.simulate("max_split_size_mb:64").reasons == ("total_inferred",)
+    found = replay.simulate(total_bytes=200 * MIB)
+    assert (found.outcome.reserved_peak_bytes, found.reasons) == (130 * MIB, ())
+
+
 def test_a_limit_of_the_process() -> None:
     b = SnapshotBuilder().segment_alloc(BASE, 30 * MIB).alloc(BASE, 30 * MIB)
     b.oom(40 * MIB, 10 * GIB)
@@ -408,3 +429,38 @@ def test_a_short_word() -> None:
     found = small(30 * MIB).simulate("expandable_segments:True")
     assert repr(found).startswith("<Simulated: expandable_segments:True, Outcome(reserved_peak_")
     assert "expandable_segments:True" in found._repr_html_()
+
+
+# --- real snapshots -------------------------------------------------------------------------------
+
+# Segment events are missing in it, as its other numbers say, too.
+WITHOUT_EVENTS_OF_SEGMENTS = {"facebookresearch_mosaic__output"}
+
+
+def test_real_recordings_come_out_as_they_are(corpus_file: Path) -> None:
+    snap = mr.open(corpus_file)
+    for device in snap.devices:
+        replay = snap.replay(device)
+        whole = corpus_file.stem not in WITHOUT_EVENTS_OF_SEGMENTS
+        assert replay.recorded.reproduced == whole
+        if not whole:
+            continue
+        want, got = told(replay.recorded.outcome), told(replay.simulate().outcome)
+        assert got.pop("reserved_peak_event") >= want.pop("reserved_peak_event")
+        assert got == want
+        # A setting that no request meets changes nothing.
+        beyond = f"max_split_size_mb:{2**30}"
+        if replay.settings.max_split_bytes < 0:
+            assert told(replay.simulate(beyond).outcome) == told(replay.simulate().outcome)
+
+
+def test_what_is_asked_of_real_recordings_stays_the_same(corpus_file: Path) -> None:
+    """Other settings change where memory lies, and not how much is asked for."""
+    replay = mr.open(corpus_file).replay()
+    peak = replay.measure("requested").peak
+    for text in ("expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:8"):
+        outcome = replay.simulate(text).outcome
+        assert outcome.requested_peak_bytes == peak.bytes
+        assert outcome.requested_peak_event == peak.event_index
+        assert outcome.active_peak_bytes >= peak.bytes
+        assert outcome.reserved_peak_bytes >= outcome.active_peak_bytes

@@ -180,7 +180,7 @@ def _row(one: Candidate, fails: bool) -> Row:
     about = "" if one.exactness == "exact" else NOT_EXACT
     words, below = settings_lines(one.settings)
     if one.is_recorded:
-        below = (*below, (Place("as recorded"), "plain"))
+        below = (*below, (Place("of the recording"), "plain"))
     if one.stopped_event is not None:
         ended = f"out of memory at event {count(one.stopped_event)}"
         below = (*below, (Place(ended), "plain"))

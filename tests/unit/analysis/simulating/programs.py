@@ -1,0 +1,51 @@
+"""Small programs whose memory depends on the settings of the allocator."""
+
+from __future__ import annotations
+
+import random
+
+import memreplay as mr
+from tests import build
+from tests.allocator import GIB, MIB, Block, Machine, Settings, Stack
+from tests.build import Snapshot
+
+ASK: Stack = (("attention", "/srv/model.py", 52), ("main", "/srv/main.py", 3))
+KEEP: Stack = (("append", "/srv/cache.py", 27), ("main", "/srv/main.py", 5))
+
+
+def scattered(capacity: int = 80 * GIB) -> Snapshot:
+    """Of 40 blocks of 5 MiB half are freed, in runs of 20 MiB that lie in two segments each; then
+    18 MiB are asked for, five times. Only one segment without ends has room for them."""
+    machine = Machine(Settings(capacity=capacity))
+    machine.begin_recording()
+    device = machine.devices[0]
+    blocks = [device.malloc(5 * MIB, 0, KEEP) for _ in range(40)]
+    for at, block in enumerate(blocks):
+        if block is not None and at % 8 in (2, 3, 4, 5):
+            device.free(block, KEEP)
+    for _ in range(5):
+        device.malloc(18 * MIB, 0, ASK)
+    return machine.dump()[0]
+
+
+def mixed(seed: int, steps: int = 60, capacity: int = 80 * GIB) -> Snapshot:
+    """Requests of 1 to 24 MiB and frees, at random."""
+    rng = random.Random(seed)
+    machine = Machine(Settings(capacity=capacity))
+    machine.begin_recording()
+    device = machine.devices[0]
+    live: list[Block] = []
+    for step in range(steps):
+        # Each call has a line of its own, so that none looks like the one before it.
+        stack: Stack = (("step", "/srv/main.py", step + 1),)
+        if live and rng.random() < 0.45:
+            device.free(live.pop(rng.randrange(len(live))), stack)
+        else:
+            block = device.malloc(rng.randint(MIB, 24 * MIB), 0, stack)
+            if block is not None:
+                live.append(block)
+    return machine.dump()[0]
+
+
+def replayed(snapshot: Snapshot) -> mr.Replay:
+    return mr.open(build.dump(snapshot)).replay(0)

@@ -1,0 +1,118 @@
+"""Tests of commands/fits/command.py, on small files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import memreplay as mr
+from memreplay.commands.app import app
+from tests import build
+from tests.allocator import GIB, MIB
+from tests.unit.analysis.simulating.programs import scattered
+from tests.unit.render.schemas import check_against
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(scattered()))
+    return str(file)
+
+
+def ask(runner: CliRunner, *options: str, data: bytes | None = None) -> Result:
+    return runner.invoke(app, ["fits", *options], input=data)
+
+
+@pytest.mark.parametrize(
+    "options, code",
+    [
+        ((), 0),
+        (("--total-memory", "290MiB"), 0),
+        (("--total-memory", "289MiB"), 1),
+        (("--total-memory", "1GiB,289MiB"), 1),
+        (("--total-memory", "1GiB", "--total-memory", "2GiB"), 0),
+        (("--total-memory", "1GiB", "--total-memory", "200MiB"), 1),
+        (("--total-memory", "200MiB", "--set", "expandable_segments:True"), 0),
+        (("--total-memory", "1GiB, 2GiB", "--strict"), 0),
+    ],
+)
+def test_the_exit_code_says_whether_it_fits(
+    runner: CliRunner, path: str, options: tuple[str, ...], code: int
+) -> None:
+    for fmt in ("text", "json"):
+        done = ask(runner, path, *options, "--format", fmt)
+        assert (done.exit_code, done.stderr) == (code, "")
+        assert done.stdout
+
+
+def test_json_is_the_report(runner: CliRunner, path: str) -> None:
+    done = ask(runner, path, "--total-memory", "1GiB,271MiB", "--format", "json")
+    found = json.loads(done.stdout)
+    check_against("fits-1.json", found)
+    assert found == json.loads(mr.to_json(mr.fits(mr.open(path), totals=(GIB, 271 * MIB))))
+    assert [card["fits"] for card in found["devices"][0]["cards"]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--set", "nothing:1"), "there is no allocator setting 'nothing'"),
+        (("--set", "max_split_size_mb:19"), "max_split_size_mb is at least 20, not '19'"),
+        (("--total-memory", "1GiB,"), "is not a size"),
+        (("--total-memory", "1GiB,0"), "'0' is too small here"),
+        (("--total-memory", "much"), "is not a size"),
+        (("--device", "3"), "no device 3; this snapshot has: 0"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    runner: CliRunner, path: str, options: tuple[str, ...], message: str
+) -> None:
+    done = ask(runner, path, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    (error,) = [line for line in done.stderr.splitlines() if "rror: " in line]
+    assert message in error
+
+
+def test_from_standard_input(runner: CliRunner) -> None:
+    done = ask(runner, "-", "--total-memory", "100MiB", data=build.dump(scattered()))
+    assert done.exit_code == 1
+    assert "needs 290.0 MiB, does not fit on 100.0 MiB, exact" in done.stdout
+
+
+def test_a_file_that_is_cut_off_or_not_there(runner: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "cut.pkl"
+    whole = build.dump(scattered())
+    file.write_bytes(whole[: len(whole) // 2])
+    done = ask(runner, str(file), "--total-memory", "1MiB")
+    assert (done.exit_code, done.stdout) == (4, "")
+    done = ask(runner, str(file), "--salvage")
+    assert done.exit_code == 0
+    assert "warning: the file is cut off" in done.stdout
+    assert ask(runner, str(file), "--salvage", "--strict").exit_code == 1
+    assert ask(runner, str(tmp_path / "nothing.pkl")).exit_code == 3
+
+
+def test_a_file_without_events(runner: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "none.pkl"
+    file.write_bytes(build.dump({"segments": [], "device_traces": []}))
+    done = ask(runner, str(file), "--total-memory", "1MiB")
+    assert done.exit_code == 0
+    assert "note: nothing to simulate" in done.stdout
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_real_recordings_fit_on_a_screen(
+    runner: CliRunner, corpus_file: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    options = ["--total-memory", "8GiB,1GiB"]
+    done = ask(runner, str(corpus_file), *options)
+    assert done.exit_code in (0, 1)
+    assert not done.stderr
+    assert all(len(line) <= width for line in done.stdout.splitlines())
+    found = json.loads(ask(runner, str(corpus_file), *options, "--format", "json").stdout)
+    check_against("fits-1.json", found)

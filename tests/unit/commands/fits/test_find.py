@@ -1,0 +1,95 @@
+"""Tests of commands/fits/find.py."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.simulating.fitting import smallest, smallest_of_all
+from memreplay.commands.fits.find import fits_report
+from memreplay.snapshot.alloc_conf import changed_settings, spelled
+from tests import build
+from tests.allocator import GIB, MIB
+from tests.unit.analysis.simulating.programs import mixed, scattered
+
+EXPANDABLE = "expandable_segments:True"
+
+
+def opened(capacity: int = 80 * GIB) -> mr.Snapshot:
+    return mr.open(build.dump(scattered(capacity)))
+
+
+def test_what_is_needed() -> None:
+    snap = opened()
+    (one,) = fits_report(snap).devices
+    assert (one.device, one.first_event, one.events) == (0, 0, 100)
+    assert (one.settings, one.recorded_settings, one.cards) == ("", "", ())
+    assert (one.need.settings, one.need.total_bytes) == ("", 290 * MIB)
+    assert one.least.total_bytes == 200 * MIB
+    assert EXPANDABLE in one.least.settings
+    assert (one.exactness, one.trusted, one.reasons) == ("exact", True, ())
+
+
+@pytest.mark.parametrize("text", ["", EXPANDABLE, "max_split_size_mb:20"])
+def test_it_is_what_is_found_of_the_replay(text: str) -> None:
+    snap = mr.open(build.dump(mixed(4)))
+    replay = snap.replay()
+    start = changed_settings(replay.settings, text)
+    (one,) = fits_report(snap, settings=text).devices
+    assert one.settings == one.need.settings == text
+    assert one.need.total_bytes == smallest(replay, start).total_bytes
+    least = smallest_of_all(replay, start)
+    assert (one.least.settings, one.least.total_bytes) == (
+        spelled(least.settings),
+        least.total_bytes,
+    )
+
+
+def test_cards_in_their_order() -> None:
+    totals = (271 * MIB, 290 * MIB, 288 * MIB, 199 * MIB, GIB)
+    (one,) = fits_report(opened(), totals=totals).devices
+    assert tuple(card.total_bytes for card in one.cards) == totals
+    assert [card.fits for card in one.cards] == [False, True, False, False, True]
+    for card in one.cards:
+        assert (card.failed is None) == (card.stopped_event is None) == card.fits
+        assert (card.simulated.ooms == 0) == card.fits
+        # Of those that fit nobody asks for others; of the smallest there are none.
+        assert bool(card.others) == (card.total_bytes in (271 * MIB, 288 * MIB))
+    assert EXPANDABLE in one.cards[0].others[0]
+    assert one.cards[0].failed is not None
+    assert one.cards[0].failed.request_bytes == 18 * MIB
+
+
+def test_other_settings_are_those_that_fit() -> None:
+    snap = opened()
+    (one,) = fits_report(snap, totals=(250 * MIB,)).devices
+    replay = snap.replay()
+    for text in one.cards[0].others:
+        assert replay.simulate(text, total_bytes=250 * MIB).fits
+
+
+def test_what_failed_in_the_recording_has_to_succeed() -> None:
+    (one,) = fits_report(opened(240 * MIB), totals=(240 * MIB,)).devices
+    # Two of five were served; nobody has what the others get for longer than the request.
+    assert one.need.total_bytes == (200 + 3 * 18) * MIB
+    assert (one.cards[0].fits, one.cards[0].simulated.ooms) == (False, 3)
+    # It ended there as it did in the recording.
+    assert one.cards[0].stopped_event is None
+    assert one.cards[0].failed is not None
+    assert (one.exactness, one.reasons) == ("estimated", ("request_succeeds",))
+
+
+def test_what_was_there_before_is_needed() -> None:
+    snap = mr.open(build.dump(scattered()), start=60)
+    (one,) = fits_report(snap, totals=(198 * MIB,)).devices
+    assert one.need.total_bytes == 290 * MIB
+    assert one.reasons == ("began_with_memory",)
+    (card,) = one.cards
+    assert not card.fits
+
+
+def test_what_is_no_device_and_no_setting() -> None:
+    with pytest.raises(mr.UsageError, match="no device 1"):
+        fits_report(opened(), device=1)
+    with pytest.raises(mr.UsageError, match="there is no allocator setting"):
+        fits_report(opened(), settings="a:b")
