@@ -142,6 +142,7 @@ def rules(settings: Settings) -> dict[str, Any]:
         "expandable": settings.expandable_segments,
         "total": settings.capacity,
         "space": settings.capacity + settings.capacity // 8,
+        "reuses": True,  # as the model's driver does
     }
 
 
@@ -149,7 +150,7 @@ def simulated(snapshot: Snapshot, recorded: Settings, settings: Settings) -> Run
     """What was recorded with some settings, simulated with others."""
     replay = mr.open(build.dump(snapshot)).replay(0)
     found = _simulating.Simulation(
-        replay.blocks, replay.holding, recorded_total=recorded.capacity, **rules(settings)
+        replay.blocks, replay.holding, recorded_limit=recorded.capacity, **rules(settings)
     )
     calls = [(_core.ACTIONS[code], at, size) for _, code, at, size, *_ in found.log()]
     return Run(calls, ranges(found), found.reserved_peak[0], len(found.failed()))

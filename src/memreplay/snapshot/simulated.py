@@ -118,39 +118,68 @@ class Recorded:
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
-            alloc_retries=self.own.recorded_retries,
+            alloc_retries=self.own.retries if self.reproduced else self.own.recorded_retries,
             ooms=actions["oom"],
             failed_event=next(iter(replay.events_of("oom")), None),
         )
 
     @cached_property
+    def limit_bytes(self) -> int:
+        """Above so many reserved bytes the process was in want of memory: what the driver had or
+        the process might have, where that is known, and what it had where not."""
+        found = [one for one in (self.allowed_bytes, max(self._seen.values(), default=None)) if one]
+        peak = self.replay.measure("reserved").peak.bytes
+        return max(min(found, default=peak), peak)
+
+    @cached_property
+    def collect_from(self) -> int | None:
+        """Above so many reserved bytes cached memory was collected; None for never."""
+        return _collect_from(self.settings, self.allowed_bytes)
+
+    @cached_property
     def own(self) -> Simulation:
-        """The recording's own settings, simulated, with a log."""
+        """The recording's own settings, simulated, with a log.
+
+        Of free blocks of one size newer versions of PyTorch take that of the oldest segment, and
+        older ones that of the lowest address. No file says which: what is as in the recording is
+        right.
+        """
+        first = self._own(reuses=False)
+        if _likeness(first) == (True, 0):
+            return first
+        return max(first, self._own(reuses=True), key=_likeness)
+
+    def _own(self, *, reuses: bool) -> Simulation:
         return run(
             self.replay,
             self.settings,
             total=self.total_bytes,
             allowed=self.allowed_bytes,
             card=self.replay.card_bytes,
-            recorded_total=self.total_bytes,
+            recorded=self,
+            reuses=reuses,
             log=True,
         )
 
     @cached_property
     def reproduced(self) -> bool:
         """Whether that gives the recorded segment events again, in kind, order and size."""
-        equal, recorded, simulated = self.own.reproduced
-        return equal == recorded == simulated and self.own.stopped_at is None
+        return _likeness(self.own)[0]
 
 
 class Simulated:
     """One device's program with these settings on a card of `total_bytes`.
 
-    Made by `Replay.simulate`.
+    Made by `Replay.simulate`; `log` keeps what was asked of the driver.
     """
 
     def __init__(
-        self, replay: Replay, settings: AllocatorSettings, total_bytes: int | None
+        self,
+        replay: Replay,
+        settings: AllocatorSettings,
+        total_bytes: int | None,
+        *,
+        log: bool = False,
     ) -> None:
         recorded = replay.recorded
         self.replay = replay
@@ -159,7 +188,8 @@ class Simulated:
         self.recorded = recorded.outcome
         self.same = settings == recorded.settings and self.total_bytes == recorded.total_bytes
         """Whether nothing is other than in the recording."""
-        self._inferred = total_bytes is None and settings.memory_fraction is None
+        said = settings.memory_fraction, recorded.settings.memory_fraction
+        self._inferred = total_bytes is None and said == (None, None)
         if self.same:
             self.native = recorded.own
         else:
@@ -169,7 +199,9 @@ class Simulated:
                 total=self.total_bytes,
                 allowed=self._allowed(),
                 card=self._card(),
-                recorded_total=recorded.total_bytes,
+                recorded=recorded,
+                reuses=recorded.own.reuses,
+                log=log,
             )
 
     def __repr__(self) -> str:
@@ -275,14 +307,15 @@ def run(
     total: int | None,
     allowed: int | None,
     card: int | None,
-    recorded_total: int | None,
+    recorded: Recorded,
+    reuses: bool,
     log: bool = False,
 ) -> Simulation:
     """The engine's simulation. Bytes: `total` is what the driver has for the process, `allowed`
     what it may have of that, `card` all of the card's; None where there is no limit."""
     from memreplay.engine.simulate import _simulating
 
-    collects = settings.collect_threshold > 0 and allowed is not None
+    collect_from = _collect_from(settings, allowed)
     known = card or total or UNKNOWN_CARD
     return _simulating.Simulation(
         replay.blocks,
@@ -294,13 +327,27 @@ def run(
         expandable=settings.expandable,
         total=-1 if total is None else total,
         allowed=-1 if allowed is None else allowed,
-        # PyTorch collects where a part of the memory is set, and not elsewhere.
-        collect_from=int(settings.collect_threshold * (allowed or 0)) if collects else -1,
+        collect_from=-1 if collect_from is None else collect_from,
         space=known + known // 8,
-        recorded_total=-1 if recorded_total is None else recorded_total,
+        reuses=reuses,
+        recorded_limit=recorded.limit_bytes,
+        recorded_collect_from=-1 if recorded.collect_from is None else recorded.collect_from,
         recorded_handle=replay.settings.large_segment_bytes,
         log=log,
     )
+
+
+def _collect_from(settings: AllocatorSettings, allowed: int | None) -> int | None:
+    """PyTorch collects where a part of the memory is set, and not elsewhere."""
+    if settings.collect_threshold <= 0 or allowed is None:
+        return None
+    return int(settings.collect_threshold * allowed)
+
+
+def _likeness(own: Simulation) -> tuple[bool, int]:
+    """Whether the segment events are those of the recording, and how few blocks lie elsewhere."""
+    equal, recorded, simulated = own.reproduced
+    return equal == recorded == simulated and own.stopped_at is None, -own.misplaced
 
 
 def fullest(replay: Replay) -> int:

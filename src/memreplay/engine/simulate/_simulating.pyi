@@ -28,7 +28,9 @@ class Simulation:
         allowed: int = -1,
         collect_from: int = -1,
         space: int = ...,
-        recorded_total: int = -1,
+        reuses: bool = False,
+        recorded_limit: int = -1,
+        recorded_collect_from: int = -1,
         recorded_handle: int = ...,
         log: bool = True,
     ) -> Simulation: ...
@@ -46,6 +48,10 @@ class Simulation:
     def recorded_retries(self) -> int: ...
     @property
     def unplaced(self) -> int: ...
+    @property
+    def reuses(self) -> bool: ...
+    @property
+    def misplaced(self) -> int: ...
     @property
     def reserved(self) -> int: ...
     @property

@@ -22,8 +22,10 @@ cdef class Simulation:
     max_split_size (-1: no limit), `max_non_split` max_non_split_rounding_size. `total` is what the
     driver has for this process, `allowed` what it may have of that, `collect_from` from where on
     cached memory is collected (-1: no limit each); `space` the addresses of an expandable segment.
-    `recorded_total` is what the driver had in the recording, -1 where nobody knows;
-    `recorded_handle` what it mapped large expandable segments by.
+    `reuses`: whether the driver gives addresses again that it got back, so that the order of
+    addresses is not that of segments. In the recording the process was in want of memory above
+    `recorded_limit`, cached memory was collected above `recorded_collect_from` (-1: no such bytes),
+    and large expandable segments were mapped by `recorded_handle`.
     """
 
     cdef _simulation.Simulation s
@@ -33,10 +35,12 @@ cdef class Simulation:
     def __cinit__(self, Blocks blocks not None, Holding holding not None, *, divisions,
                   int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
                   int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
-                  uint64_t space=1 << 42, int64_t recorded_total=-1,
-                  int64_t recorded_handle=20 << 20, bint log=True):
+                  uint64_t space=1 << 42, bint reuses=False, int64_t recorded_limit=-1,
+                  int64_t recorded_collect_from=-1, int64_t recorded_handle=20 << 20,
+                  bint log=True):
         cdef _sizes.Rules rules
         cdef _heap.Limits limits
+        cdef _simulation.Recorded recorded
         cdef uint64_t seed = new_seed()
         cdef int code, i
         self.blocks = blocks
@@ -57,10 +61,13 @@ cdef class Simulation:
         limits.allowed = allowed
         limits.collect_from = collect_from
         limits.space = space
+        limits.reuses = reuses
+        recorded.limit = recorded_limit if recorded_limit >= 0 else _heap.NO_TOTAL
+        recorded.collect_from = recorded_collect_from
+        recorded.handle = <uint64_t> recorded_handle
         with nogil:
             code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &rules, &limits,
-                                              recorded_total, <uint64_t> recorded_handle, log,
-                                              seed)
+                                              &recorded, log, seed)
         if code != OK:
             raise error_of(&self.s.status)
 
@@ -92,6 +99,17 @@ cdef class Simulation:
     def unplaced(self) -> int:
         """Blocks from before the recording of which nobody knows in which segment they lay."""
         return self.s.unplaced
+
+    @property
+    def reuses(self) -> bool:
+        """Whether the driver gives addresses again that it got back."""
+        return self.s.a.driver.reuses
+
+    @property
+    def misplaced(self) -> int:
+        """How many blocks lie elsewhere in their segments than in the recording; with a log
+        alone."""
+        return self.s.misplaced
 
     @property
     def reserved(self) -> int:

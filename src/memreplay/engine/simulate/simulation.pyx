@@ -8,7 +8,9 @@ anew. docs/simulate.md says what a recording does not tell.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay.engine.base.growbuf cimport (
+    buf_free, buf_init, buf_reserve, push_item, push_u32, push_zeroed
+)
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.slim cimport slim_at
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
@@ -18,7 +20,7 @@ from memreplay.engine.replay.held cimport NEVER_HELD
 from memreplay.engine.replay.idle cimport is_default_pool
 from memreplay.engine.replay.replay cimport CARRIED, Double, Replay
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE
-from memreplay.engine.replay.sizes cimport max_split
+from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, max_split
 from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
@@ -40,6 +42,7 @@ cdef void simulation_free(Simulation* s) noexcept nogil:
     buf_free(&s.waiting)
     buf_free(&s.late)
     buf_free(&s.failed)
+    buf_free(&s.shifts)
 
 
 # --- what the program did -------------------------------------------------------------------------
@@ -101,11 +104,15 @@ cdef inline bint asks(uint8_t action) noexcept nogil:
     return action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP or action == A_OOM
 
 
-cdef uint64_t asked_from(const Replay* r, uint64_t i) noexcept nogil:
-    # What the driver is asked for from this event on, until the request is served.
+cdef uint64_t asked_from(const Simulation* s, uint64_t i) noexcept nogil:
+    # What the driver is asked for from this event on, until the request is served. Where nothing
+    # is, at least a handle was not to be had before.
+    cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef uint64_t sum = 0
+    if i < r.events and action[i] == A_ALLOC:
+        return SMALL_SEGMENT if size[i] <= SMALL_LIMIT else s.recorded.handle
     while i < r.events and asks(action[i]) and action[i] != A_OOM:
         sum += <uint64_t> size[i]
         i += 1
@@ -158,24 +165,42 @@ cdef bint all_oversize(const Simulation* s, uint64_t first, uint64_t stop) noexc
     return True
 
 
+cdef inline bint in_want(const Simulation* s, uint64_t reserved, uint64_t asked) noexcept nogil:
+    # Whether the recording's driver could not give so much, or the process might not have it.
+    return reserved + asked > <uint64_t> s.recorded.limit
+
+
+cdef inline bint collected(const Simulation* s, uint64_t reserved) noexcept nogil:
+    # Whether the recording's allocator collected cached memory before it asked for more.
+    return s.recorded.collect_from >= 0 and reserved > <uint64_t> s.recorded.collect_from
+
+
 cdef int find_emptied(Simulation* s) noexcept nogil:
     # Where segments go, and the driver is not asked at once by the same call for what it does not
     # have, the program emptied the cache. An allocator that is out of memory asks again; the frees
-    # that it waits for meanwhile serve no request before that.
+    # that it waits for meanwhile serve no request before that. One that collects waits for nothing:
+    # when it gave back what it had collected, frees that others wait for are left.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef const Wait* waits = <const Wait*> s.waits.data
     cdef uint64_t reserved = <uint64_t> s.arena.reserve.start_bytes
     cdef uint64_t before, asked
     cdef uint64_t i = 0
     cdef uint64_t k
     cdef uint32_t counted = NONE32
-    cdef bint again, oversize
+    cdef bint again, want, alone
     cdef Waiting w
+    cdef int64_t pending = 0
+    cdef uint64_t t = 0
     while i < r.events:
         if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
             reserved += <uint64_t> size[i]
+        while t < s.waits.len and waits[t].at <= i:
+            pending += 1
+            t += 1
+        pending -= waited(r, i)
         if not gives_back(action[i]) and action[i] != A_OOM:
             i += 1
             continue
@@ -184,22 +209,25 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
         while k < r.events and (gives_back(action[k]) or waited(r, k)):
             if gives_back(action[k]):
                 reserved -= <uint64_t> size[k]
+            pending -= k > i and waited(r, k)
             k += 1
-        again = k < r.events and asks(action[k]) and stack[i] == stack[k]
-        asked = asked_from(r, k)
-        if again and s.recorded_total >= 0 and action[k] != A_OOM:
-            again = before + asked > <uint64_t> s.recorded_total
-        if again:
+        # In an expandable segment what was waited for may suffice, and nothing is mapped.
+        again = (k < r.events and stack[i] == stack[k]
+                 and (asks(action[k]) or (action[k] == A_ALLOC and s.arena.rules.expandable)))
+        asked = asked_from(s, k)
+        want = again and (action[k] == A_OOM or in_want(s, before, asked))
+        if want:
             w.first = <uint32_t> i
             w.stop = <uint32_t> k
             # One oversize block that suffices, and could not serve, goes before anything is waited
             # for.
-            oversize = (k == i + 1 and <uint64_t> size[i] >= max_split(&s.arena.rules)
-                        and (asked < max_split(&s.arena.rules)
-                             or <uint64_t> size[i] - asked >= LARGE_HANDLE)
-                        and sparse_at(&r.tables.stream, r.first + i)
-                        == sparse_at(&r.tables.stream, r.first + k))
-            while w.first and waited(r, w.first - 1) and not oversize:
+            alone = (k == i + 1 and <uint64_t> size[i] >= max_split(&s.arena.rules)
+                     and (asked < max_split(&s.arena.rules)
+                          or <uint64_t> size[i] - asked >= LARGE_HANDLE)
+                     and sparse_at(&r.tables.stream, r.first + i)
+                     == sparse_at(&r.tables.stream, r.first + k))
+            alone |= gives_back(action[i]) and collected(s, before) and pending > 0
+            while w.first and waited(r, w.first - 1) and not alone:
                 w.first -= 1
             # What it had no memory for even then is an event of its own, and was counted.
             if (<uint32_t> i != counted and private_pool_of(s, k) == NONE32
@@ -208,7 +236,7 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
             counted = w.stop
             if push_item(&s.waiting, &w) < 0:
                 return -1
-        elif note_emptied(s, i, k) < 0:
+        elif not (again and collected(s, before)) and note_emptied(s, i, k) < 0:
             return -1
         i = max(k, i + 1)
     return 0
@@ -243,6 +271,22 @@ cdef int end_late(Simulation* s) noexcept nogil:
     return DONE_OK
 
 
+cdef int note_place(Simulation* s, uint64_t i, uint32_t block) noexcept nogil:
+    # A segment lies where the first block of it does; the others say whether all is in its place.
+    cdef const Replay* r = s.arena.replay
+    cdef uint64_t address = (<const uint64_t*> r.tables.address.data)[r.first + i]
+    cdef Shift* shift
+    while s.shifts.len <= block_at(&s.a, block).segment:
+        if push_zeroed(&s.shifts) < 0:
+            return -1
+    shift = <Shift*> s.shifts.data + block_at(&s.a, block).segment
+    if not shift.known:
+        shift.known = True
+        shift.bytes = address - block_at(&s.a, block).address
+    s.misplaced += address - block_at(&s.a, block).address != shift.bytes
+    return DONE_OK
+
+
 cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef const Replay* r = s.arena.replay
     cdef int64_t size = (<const int64_t*> r.tables.size.data)[r.first + i]
@@ -253,6 +297,8 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
         return -1
     if action == A_ALLOC:
         (<uint32_t*> s.block_of.data)[i] = block
+        if block != NONE32 and s.a.keeps_log and note_place(s, i, block) < 0:
+            return -1
     if block == NONE32:
         if push_u32(&s.failed, <uint32_t> i) < 0:
             return -1
@@ -338,13 +384,12 @@ cdef int run(Simulation* s) noexcept nogil:
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
-                        const Limits* limits, int64_t recorded_total, uint64_t recorded_handle,
-                        bint keeps_log, uint64_t seed) noexcept nogil:
+                        const Limits* limits, const Recorded* recorded, bint keeps_log,
+                        uint64_t seed) noexcept nogil:
     memset(s, 0, sizeof(Simulation))
     s.arena = arena
     s.held = held
-    s.recorded_total = recorded_total
-    s.recorded_handle = recorded_handle
+    s.recorded = recorded[0]
     s.stopped_at = -1
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
@@ -353,6 +398,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     buf_init(&s.waiting, sizeof(Waiting))
     buf_init(&s.late, 4)
     buf_init(&s.failed, 4)
+    buf_init(&s.shifts, sizeof(Shift))
     if heap_init(&s.a, rules, limits, BASE, seed) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     s.a.keeps_log = keeps_log

@@ -226,7 +226,7 @@ cdef int take_regions(Start* t) noexcept nogil:
             if take_segment(t, i, shelf) < 0:
                 return NO_MEMORY
         else:
-            handle = SMALL_SEGMENT if g.small else t.s.recorded_handle
+            handle = SMALL_SEGMENT if g.small else t.s.recorded.handle
             space = (t.s.a.limits.space + handle - 1) // handle * handle
             last = last_of(t, i, shelf, handle, space)
             if take_expandable(t, i, last, floor, shelf, handle, space) < 0:
