@@ -119,6 +119,30 @@ class Ran:
                 found.append(Request(kind, owners.get(one["addr"], -1), one["size"], one["stream"]))
         return found
 
+    def up_to(self, until: int | None) -> list[Request]:
+        """Those before a request."""
+        stop = (
+            i
+            for i, one in enumerate(self.requests)
+            if one.number == until and one.kind != "free_requested"
+        )
+        return self.requests[: next(stop, None)]
+
+    @cached_property
+    def completed(self) -> list[tuple[int, int]]:
+        """Frees that streams were waited for: before which request each was completed, and whose
+        block it was."""
+        owners: dict[int, int] = {}
+        found = []
+        last: tuple[str, int | None] = "", None
+        for number, one in zip(self.numbers, self.trace, strict=False):
+            if one["action"] == "alloc":
+                owners[one["addr"]] = number
+            elif one["action"] == "free_completed" and last != ("free_requested", one["addr"]):
+                found.append((number, owners.get(one["addr"], -1)))
+            last = one["action"], one.get("addr")
+        return sorted(found)
+
     @cached_property
     def calls(self) -> list[Call]:
         return [
@@ -222,8 +246,13 @@ class Compared(NamedTuple):
     """A simulation, held against a run."""
 
     figures: list[Figure]
-    whole: bool
-    """Whether to the end; else up to the first request that failed in one of the two."""
+    until: str
+    """Why not to the end; empty where it was."""
+
+
+FAILED = "up to a request that failed in one of the two"
+ROUNDED = "up to a request that failed in the recording, which has it as it was rounded there"
+WAITED = "up to where streams ended at another time, as they do when a request waits for all"
 
 
 def compare(
@@ -232,31 +261,29 @@ def compare(
     """A recording simulated with these settings on a card of so many bytes, and a run with them.
     None where the program asked for other things before anything failed."""
     made = Made(of, settings, total)
-    if of is real or _same_program(of, real):
-        return Compared(list(_whole(made, real)), True)
+    if of is real:
+        return Compared(_whole(made, real), "")
     failed = min([*of.failed[:1], *real.failed[:1]], default=None)
-    if failed is None or not _same_program(of, real, failed):
+    if of.up_to(failed) != real.up_to(failed):
         return None
-    return Compared(list(_up_to(made, real, failed)), False)
+    waited = _other_wait(of, real, failed)
+    if waited is not None:
+        return Compared(_up_to(made, real, waited + 1), WAITED)
+    if of.requests == real.requests:
+        return Compared(_whole(made, real), "")
+    assert failed is not None
+    if failed in of.failed and of.replay.settings.divisions != settings.divisions:
+        return Compared(_up_to(made, real, failed), ROUNDED)
+    return Compared([*_up_to(made, real, failed + 1), *_of_failure(made, real, failed)], FAILED)
 
 
-def _same_program(one: Ran, other: Ran, until: int | None = None) -> bool:
-    """Whether both asked for the same, up to a request."""
-
-    def asked(ran: Ran) -> list[Request]:
-        if until is None:
-            return ran.requests
-        at = next(
-            (
-                i
-                for i, one in enumerate(ran.requests)
-                if one.number == until and one.kind != "free_requested"
-            ),
-            len(ran.requests),
-        )
-        return ran.requests[:at]
-
-    return asked(one) == asked(other)
+def _other_wait(one: Ran, other: Ran, until: int | None) -> int | None:
+    """Before which request a free was first completed that waited longer in the other run."""
+    mine, others = (
+        {pair for pair in ran.completed if until is None or pair[0] < until}
+        for ran in (one, other)
+    )
+    return min((number for number, _ in mine ^ others), default=None)
 
 
 def _whole(made: Made, real: Ran) -> list[Figure]:
@@ -269,21 +296,23 @@ def _whole(made: Made, real: Ran) -> list[Figure]:
     ]
 
 
-def _up_to(made: Made, real: Ran, failed: int) -> list[Figure]:
-    want = [call for call in real.calls if call.before <= failed]
-    got = [call for call in made.calls if call.before <= failed]
-    figures = [
-        Figure("the first request that fails", real.failed[:1] == [failed], failed in made.failed),
+def _up_to(made: Made, real: Ran, stop: int) -> list[Figure]:
+    """What was for the requests before this one."""
+    want = [call for call in real.calls if call.before < stop]
+    got = [call for call in made.calls if call.before < stop]
+    failed = [[at for at in one if at < stop] for one in (real.failed, made.failed)]
+    return [
         *_of_calls(want, got),
         Figure("reserved peak", _peak(want), _peak(got)),
+        Figure("which requests fail", failed[0], failed[1]),
     ]
-    if real.failed[:1] == [failed]:
-        figures.append(Figure("where it stops", [failed], made.failed[:1]))
-    if real.truth["ended_by_oom"] and real.failed == [failed] == made.failed:
-        names = "retries", "ooms"
-        want_, got_ = real.statistics, made.statistics
-        figures += [Figure(name, want_[name], got_[name]) for name in names]
-    return figures
+
+
+def _of_failure(made: Made, real: Ran, failed: int) -> list[Figure]:
+    """Where both end with the same request: how often each has asked again."""
+    if not (real.truth["ended_by_oom"] and real.failed == [failed] == made.failed):
+        return []
+    return [Figure("retries", real.statistics["retries"], made.statistics["retries"])]
 
 
 def _peak(calls: list[Call]) -> int:

@@ -17,7 +17,7 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.sparse cimport sparse_at
 from memreplay.engine.read.tables cimport *
 from memreplay.engine.replay.held cimport NEVER_HELD
-from memreplay.engine.replay.idle cimport is_default_pool
+from memreplay.engine.replay.idle cimport is_default_pool, is_user_pool
 from memreplay.engine.replay.replay cimport CARRIED, Double, Replay
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, max_split
@@ -128,6 +128,13 @@ cdef inline uint32_t private_pool_of(const Simulation* s, uint64_t i) noexcept n
     return pool
 
 
+cdef inline bint captured(const Simulation* s, uint32_t pool, uint64_t stream) noexcept nogil:
+    # Whether a request is one of a graph's capture, in which no memory is given back. Requests of a
+    # torch.cuda.MemPool are none, and its pool has the numbers of one that graphs share; the
+    # default stream, which no graph captures, tells that it is one.
+    return pool != NONE32 and not (stream == 0 and is_user_pool(s.arena.replay.tables, pool))
+
+
 cdef int note_emptied(Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
     # Of the whole cache the default pool goes first: what goes before it is a private pool alone,
     # which ended.
@@ -230,7 +237,9 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
             while w.first and waited(r, w.first - 1) and not alone:
                 w.first -= 1
             # What it had no memory for even then is an event of its own, and was counted.
-            if (<uint32_t> i != counted and private_pool_of(s, k) == NONE32
+            if (<uint32_t> i != counted
+                    and not captured(s, private_pool_of(s, k),
+                                     sparse_at(&r.tables.stream, r.first + k))
                     and (action[k] == A_OOM or not all_oversize(s, i, k))):
                 s.recorded_retries += 1
             counted = w.stop
@@ -293,7 +302,8 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef uint64_t stream = sparse_at(&r.tables.stream, r.first + i)
     cdef uint32_t pool = private_pool_of(s, i)
     cdef uint32_t block
-    if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32, &block) < 0:
+    if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32,
+            not captured(s, pool, stream), &block) < 0:
         return -1
     if action == A_ALLOC:
         (<uint32_t*> s.block_of.data)[i] = block
