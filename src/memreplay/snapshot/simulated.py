@@ -63,6 +63,7 @@ class Recorded:
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
         self.settings = replay.settings
+        self._made: dict[tuple[int | None, bool], Simulation] = {}
 
     @cached_property
     def _seen(self) -> dict[int, int]:
@@ -74,10 +75,25 @@ class Recorded:
 
     @cached_property
     def total_bytes(self) -> int | None:
-        """What the driver had for this process; None where nobody knows."""
+        """What the driver had for this process; None where nobody knows. Where no request failed
+        and some were asked again, it is just less than they wanted."""
         if self._seen:
             return max(max(self._seen.values()), self.replay.measure("reserved").peak.bytes)
-        return self.replay.card_bytes
+        return self._wanted if self.total_inferred else self.replay.card_bytes
+
+    @cached_property
+    def total_inferred(self) -> bool:
+        """Whether `total_bytes` is no more than what the recording shows."""
+        return not self._seen and self._wanted is not None
+
+    @cached_property
+    def _wanted(self) -> int | None:
+        """What the driver had at most where requests were asked again and it is not known to
+        have had less; None where none were."""
+        found = self._own(self.replay.card_bytes, reuses=False)
+        if found.recorded_want is None or _likeness(found)[0]:
+            return None
+        return max(found.recorded_want - 1, self.replay.measure("reserved").peak.bytes)
 
     @cached_property
     def allowed_bytes(self) -> int | None:
@@ -144,22 +160,25 @@ class Recorded:
         older ones that of the lowest address. No file says which: what is as in the recording is
         right.
         """
-        first = self._own(reuses=False)
-        if _likeness(first) == (True, 0):
-            return first
-        return max(first, self._own(reuses=True), key=_likeness)
+        found = self._own(self.total_bytes, reuses=False)
+        if _likeness(found) != (True, 0):
+            found = max(found, self._own(self.total_bytes, reuses=True), key=_likeness)
+        self._made.clear()  # the others are not needed again
+        return found
 
-    def _own(self, *, reuses: bool) -> Simulation:
-        return run(
-            self.replay,
-            self.settings,
-            total=self.total_bytes,
-            allowed=self.allowed_bytes,
-            card=self.replay.card_bytes,
-            recorded=self,
-            reuses=reuses,
-            log=True,
-        )
+    def _own(self, total: int | None, *, reuses: bool) -> Simulation:
+        if (total, reuses) not in self._made:
+            self._made[total, reuses] = run(
+                self.replay,
+                self.settings,
+                total=total,
+                allowed=self.allowed_bytes,
+                card=self.replay.card_bytes,
+                recorded=self,
+                reuses=reuses,
+                log=True,
+            )
+        return self._made[total, reuses]
 
     @cached_property
     def reproduced(self) -> bool:
@@ -189,7 +208,8 @@ class Simulated:
         self.same = settings == recorded.settings and self.total_bytes == recorded.total_bytes
         """Whether nothing is other than in the recording."""
         said = settings.memory_fraction, recorded.settings.memory_fraction
-        self._inferred = total_bytes is None and said == (None, None)
+        self._own_card = total_bytes is None
+        self._inferred = self._own_card and said == (None, None)
         if self.same:
             self.native = recorded.own
         else:
@@ -212,9 +232,9 @@ class Simulated:
         return html_table("Simulated", [*rows, ("outcome", self.outcome)])
 
     def _card(self) -> int | None:
-        if self.total_bytes != self.replay.recorded.total_bytes or self.replay.card_bytes is None:
+        if self.total_bytes != self.replay.recorded.total_bytes:
             return self.total_bytes
-        return self.replay.card_bytes
+        return self.replay.card_bytes or self.total_bytes
 
     def _allowed(self) -> int | None:
         if self.settings.memory_fraction is None:
@@ -279,7 +299,8 @@ class Simulated:
             served = set(self.replay.events_of("oom")) - set(self.failed_events)
             if served and self.stopped_event is None:
                 found.append("request_succeeds")
-            if self._inferred and recorded.allowed_inferred:
+            total = not recorded.allowed_inferred and recorded.total_inferred
+            if (self._inferred and recorded.allowed_inferred) or (self._own_card and total):
                 found.append("limit_inferred")
         return tuple(found)
 

@@ -13,7 +13,10 @@ passed: "queue.Queue[torch.Tensor | None]" = queue.Queue(8)
 def consume(seed: int) -> None:
     chance, kept = random.Random(seed), []
     while (tensor := passed.get()) is not None:
-        kept.append(tensor.clone())
+        try:
+            kept.append(tensor.clone())
+        except torch.OutOfMemoryError:  # on a card that is too small: somebody has to take the rest
+            kept.clear()
         del tensor
         if len(kept) > 5:
             kept.pop(chance.randrange(6))

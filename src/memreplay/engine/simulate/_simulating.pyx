@@ -96,6 +96,12 @@ cdef class Simulation:
         return self.s.recorded_retries
 
     @property
+    def recorded_want(self) -> int | None:
+        """The least that the recording's driver did not have when it was asked again, with what was
+        reserved; None where it never was."""
+        return None if self.s.recorded_want == <uint64_t> _heap.NO_TOTAL else self.s.recorded_want
+
+    @property
     def unplaced(self) -> int:
         """Blocks from before the recording of which nobody knows in which segment they lay."""
         return self.s.unplaced

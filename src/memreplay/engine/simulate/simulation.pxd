@@ -52,6 +52,7 @@ cdef struct Simulation:
     Buf emptied          # Emptied, by event
     Recorded recorded
     uint64_t recorded_retries  # how often the recording's driver was asked again
+    uint64_t recorded_want   # the least that it did not have then, with what was reserved
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     Buf shifts           # Shift, of each segment, where it is looked for
     uint64_t misplaced   # blocks that lie elsewhere in their segments than in the recording

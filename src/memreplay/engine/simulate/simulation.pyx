@@ -25,7 +25,7 @@ from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
 from memreplay.engine.simulate.heap cimport (
-    DONE_OK, SegmentEvent, block_at, heap_free, heap_init
+    DONE_OK, NO_TOTAL, SegmentEvent, block_at, heap_free, heap_init
 )
 from memreplay.engine.simulate.starting cimport take_start
 
@@ -242,6 +242,8 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
                                      sparse_at(&r.tables.stream, r.first + k))
                     and (action[k] == A_OOM or not all_oversize(s, i, k))):
                 s.recorded_retries += 1
+                if asked and before + asked < s.recorded_want:
+                    s.recorded_want = before + asked
             counted = w.stop
             if push_item(&s.waiting, &w) < 0:
                 return -1
@@ -401,6 +403,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     s.held = held
     s.recorded = recorded[0]
     s.stopped_at = -1
+    s.recorded_want = <uint64_t> NO_TOTAL
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
     buf_init(&s.waits, sizeof(Wait))

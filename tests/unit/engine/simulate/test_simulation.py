@@ -145,6 +145,50 @@ def test_what_was_collected_the_program_did_not_empty() -> None:
     assert peak(**collecting) == (60 * MIB, 0)
 
 
+def test_what_an_expandable_segment_waited_for_may_suffice() -> None:
+    """Nothing is mapped for a request then, and it is no less one that was asked for again."""
+    settings = replace(SETTINGS["expandable"], capacity=40 * MIB)
+    machine = Machine(settings)
+    device = machine.devices[0] = Placed(settings, BASE)
+    device.malloc(3 * MIB // 2, stack=(("begin", "a.py", 1),))
+    large = device.malloc(30 * MIB, stack=(("large", "a.py", 2),))
+    assert large
+    device.record_stream(large, 1)
+    device.free(large, (("free", "a.py", 3),))
+    assert device.malloc(15 * MIB, stack=(("again", "a.py", 4),))
+    snapshot, want = dumped(machine)
+    assert [name for name, *_ in want.calls] == ["segment_map", "segment_map", "segment_unmap"]
+    assert simulated(snapshot, settings, settings) == want
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    recorded = replay.recorded
+    assert recorded.reproduced
+    assert (recorded.own.retries, recorded.own.recorded_retries) == (1, 1)
+    roomy = simulated(snapshot, settings, ROOMY["expandable"])
+    assert [name for name, *_ in roomy.calls] == ["segment_map"] * 3
+
+
+@pytest.mark.parametrize("capacity", [70 * MIB, 99 * MIB])
+def test_what_was_asked_again_tells_how_small_the_card_was(capacity: int) -> None:
+    """At most: 40 MiB were reserved, and 60 more were not to be had."""
+    settings = replace(SETTINGS["default"], capacity=capacity)
+    machine = Machine(settings)
+    device = machine.devices[0] = Placed(settings, BASE)
+    first = device.malloc(40 * MIB, stack=(("first", "a.py", 1),))
+    assert first
+    device.free(first, (("free", "a.py", 2),))
+    assert device.malloc(60 * MIB, stack=(("again", "a.py", 3),))
+    snapshot, want = dumped(machine)
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    recorded = replay.recorded
+    assert (recorded.total_bytes, recorded.total_inferred) == (100 * MIB - 1, True)
+    assert recorded.reproduced
+    assert (recorded.outcome.alloc_retries, recorded.outcome.reserved_peak_bytes) == (1, want.peak)
+    assert replay.simulate().reasons == ()
+    other = replay.simulate("max_split_size_mb:40")
+    assert (other.outcome.alloc_retries, other.reasons) == (1, ("limit_inferred",))
+    assert replay.simulate(total_bytes=100 * MIB).outcome.alloc_retries == 0
+
+
 @pytest.mark.parametrize(
     ("pool", "stream", "gives_back"),
     [((0, 0), 0, True), ((0, 1), 0, True), ((0, 1), 5, False), ((1, 0), 5, False)],
