@@ -10,6 +10,7 @@ settings are read when it is.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import sys
@@ -28,6 +29,10 @@ AT_ONCE = 2
 
 def serve() -> None:
     """Two at a time, as there are processors."""
+    # When Python looks for cycles, which free memory, depends on how much there is: for each case
+    # it is as for the first.
+    gc.collect()
+    gc.freeze()
     running: dict[int, tuple[str, float]] = {}
     for line in sys.stdin:
         if line == "\n":
@@ -56,6 +61,7 @@ def run(case: dict[str, Any]) -> None:
     """A case, in its own process, which ends here."""
     status = 1
     try:
+        gc.collect()
         os.environ.update(case["environment"])
         # The recording has read its own when torch was imported.
         sys.modules["memreplay_recording"].TOLD.update(case["environment"])

@@ -55,11 +55,13 @@ SAID = {"limited": "per_process_memory_fraction:0.25"}
 SMALLEST = ("gpt", "emptied", "serving", "cache_by_cat", "gpt_autocast", "lengths")
 """Programs of which the smallest card is looked for."""
 
-SET, TURNS = "in the order of a Python set", "threads take turns as they come"
+ORDER, TURNS = "it lets go in a hash table's order", "threads take turns as they come"
 FREE, OTHER = "it asks how much is free", "its other device was full before"
 ASKS_OTHERWISE = {
-    ("graph_training", "other settings"): SET,
-    ("graph_training", "smaller card"): SET,
+    ("gpt_autocast", "other settings"): ORDER,
+    ("gpt_autocast", "smaller card"): ORDER,
+    ("graph_training", "other settings"): ORDER,
+    ("graph_training", "smaller card"): ORDER,
     ("threads", "other settings"): TURNS,
     ("threads", "smaller card"): TURNS,
     ("oom_fragmented", "smaller card"): FREE,
@@ -205,10 +207,10 @@ def arguments() -> argparse.Namespace:
 
 
 def few(place: int) -> tuple[str, ...]:
-    """Two settings of a program's, by its place: together with others' all settings, and many pairs
-    of them."""
+    """Three settings of a program's, by its place: together with others' all settings, and most
+    pairs of them."""
     n = len(SETTINGS)
-    return SETTINGS[place % n], SETTINGS[(place + 1 + place // n) % n]
+    return tuple(SETTINGS[(place + more) % n] for more in (0, 1 + place // n, n - 1))
 
 
 def hold(
@@ -218,7 +220,7 @@ def hold(
     roomy = {program: [Run(program, one) for one in plan[program]] for program in plan}
     session.make(run for runs in roomy.values() for run in runs)
     small = {
-        program: [Run(program, one, total) for one in plan[program][: None if everything else 1]]
+        program: [Run(program, one, total) for one in plan[program][: None if everything else 2]]
         for program in plan
         if (total := crowded(session.of(roomy[program][0])))
     }

@@ -26,9 +26,11 @@ threads = [threading.Thread(target=consume, args=(i,)) for i in range(3)]
 for one in threads:
     one.start()
 chance = random.Random(7)
-for _ in range(400):
-    passed.put(torch.empty(chance.randrange(1, 2_000_000), device="cuda"))
-for _thread in threads:
-    passed.put(None)
-for one in threads:
-    one.join()
+try:
+    for _ in range(400):
+        passed.put(torch.empty(chance.randrange(1, 2_000_000), device="cuda"))
+finally:
+    for _thread in threads:
+        passed.put(None)
+    for one in threads:
+        one.join()
