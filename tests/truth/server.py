@@ -1,8 +1,8 @@
 """Runs programs dry, each in a process of its own, with one import of torch for all of them.
 
 It is started with the libraries of a dry run preloaded, the recording of one (`sitecustomize`) on
-the path, and reads cases from its input, a line of JSON each; of each that ends it writes a line. After
-an empty line it waits for all that run.
+the path, and reads cases from its input, a line of JSON each; of each that ends it writes a line.
+After an empty line it waits for all that run.
 A case's process is a fork of this one, in which CUDA was not touched yet: card and allocator
 settings are read when it is.
 """

@@ -1,5 +1,5 @@
-"""What memreplay simulates of a run's recording, and what PyTorch's allocator did in that or another
-run of the same program.
+"""What memreplay simulates of a run's recording, and what PyTorch's allocator did in that run or
+another one of the same program.
 
 What the allocator does is told by what the program asks for: a segment comes or goes for the n-th
 request, a block is that of the n-th request. Runs can be compared so, whatever addresses they had.
@@ -255,9 +255,7 @@ ROUNDED = "up to a request that failed in the recording, which has it as it was 
 WAITED = "up to where streams ended at another time, as they do when a request waits for all"
 
 
-def compare(
-    of: Ran, settings: AllocatorSettings, total: int | None, real: Ran
-) -> Compared | None:
+def compare(of: Ran, settings: AllocatorSettings, total: int | None, real: Ran) -> Compared | None:
     """A recording simulated with these settings on a card of so many bytes, and a run with them.
     None where the program asked for other things before anything failed."""
     made = Made(of, settings, total)
@@ -280,8 +278,7 @@ def compare(
 def _other_wait(one: Ran, other: Ran, until: int | None) -> int | None:
     """Before which request a free was first completed that waited longer in the other run."""
     mine, others = (
-        {pair for pair in ran.completed if until is None or pair[0] < until}
-        for ran in (one, other)
+        {pair for pair in ran.completed if until is None or pair[0] < until} for ran in (one, other)
     )
     return min((number for number, _ in mine ^ others), default=None)
 

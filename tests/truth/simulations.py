@@ -310,8 +310,8 @@ def smallest(session: Session, run: Run, cards: dict[int, bool], tally: Tally) -
     """Whether the allocator fits on the same cards, down to the smallest."""
     figures = []
     for total, fits in sorted(cards.items()):
-        for real in session.of(Run(run.program, run.settings, total)):
-            figures.append(Figure(f"fits {total:,} bytes", not real.failed, fits))
+        runs = session.of(Run(run.program, run.settings, total))
+        figures += [Figure(f"fits {total:,} bytes", not real.failed, fits) for real in runs]
     below, fit = limits(cards)
     figures.append(Figure("the next card", fit - below, PAGE))
     tally.note("smallest card", f"{run.name}: {fit >> 20:,} MiB", figures)

@@ -78,7 +78,7 @@ class Recorded:
         """What the driver had for this process; None where nobody knows. Where no request failed
         and some were asked again, it is just less than they wanted."""
         if self._seen:
-            return max(max(self._seen.values()), self.replay.measure("reserved").peak.bytes)
+            return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
         return self._wanted if self.total_inferred else self.replay.card_bytes
 
     @cached_property
@@ -143,7 +143,8 @@ class Recorded:
     def limit_bytes(self) -> int:
         """Above so many reserved bytes the process was in want of memory: what the driver had or
         the process might have, where that is known, and what it had where not."""
-        found = [one for one in (self.allowed_bytes, max(self._seen.values(), default=None)) if one]
+        seen = max(self._seen.values(), default=None)
+        found = [one for one in (self.allowed_bytes, seen) if one]
         peak = self.replay.measure("reserved").peak.bytes
         return max(min(found, default=peak), peak)
 

@@ -61,6 +61,7 @@ cdef struct Simulation:
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
-                        const Limits* limits, const Recorded* recorded, bint keeps_log, uint64_t seed) noexcept nogil
+                        const Limits* limits, const Recorded* recorded, bint keeps_log,
+                        uint64_t seed) noexcept nogil
 cdef uint64_t equal_events(const Simulation* s) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

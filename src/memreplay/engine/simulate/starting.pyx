@@ -1,4 +1,4 @@
-"""What the allocator held when the recording began: its segments and blocks, as the replay has them.
+"""What the allocator held when the recording began: segments and blocks, as the replay has them.
 
 Where an expandable segment's addresses begin and end no file says. Mapped ranges of the same pool
 and stream are taken for one where whole pages lie between them, and nothing of another one.

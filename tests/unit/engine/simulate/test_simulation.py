@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -126,7 +127,7 @@ def test_of_equal_blocks_it_takes_that_which_the_recording_took(lowest_first: bo
 
 def test_what_was_collected_the_program_did_not_empty() -> None:
     """A request of the same call follows, and no memory was wanting."""
-    here: dict[str, object] = {"frames": [("ask", "a.py", 1)]}
+    here: dict[str, Any] = {"frames": [("ask", "a.py", 1)]}
     b = SnapshotBuilder().segment_alloc(2**40, 50 * MIB).alloc(2**40, 50 * MIB)
     b.free(2**40, 50 * MIB).segment_free(2**40, 50 * MIB, **here)
     b.segment_alloc(2**41, 60 * MIB, **here).alloc(2**41, 60 * MIB, **here)
@@ -190,7 +191,7 @@ def test_what_was_asked_again_tells_how_small_the_card_was(capacity: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("pool", "stream", "gives_back"),
+    "pool, stream, gives_back",
     [((0, 0), 0, True), ((0, 1), 0, True), ((0, 1), 5, False), ((1, 0), 5, False)],
 )
 def test_in_a_capture_nothing_is_given_back(
@@ -198,7 +199,7 @@ def test_in_a_capture_nothing_is_given_back(
 ) -> None:
     b = SnapshotBuilder().segment_alloc(2**40, 50 * MIB).alloc(2**40, 50 * MIB)
     b.free(2**40, 50 * MIB)
-    where = {"pool_id": pool, "stream": stream}
+    where: dict[str, Any] = {"pool_id": pool, "stream": stream}
     b.segment_alloc(2**41, 60 * MIB, **where).alloc(2**41, 60 * MIB, **where)
     replay = mr.open(build.dump(b.build())).replay(0)
     known = rules(replace(SETTINGS["default"], capacity=70 * MIB))
