@@ -35,9 +35,12 @@ Segment = tuple[int, int, bool, list[tuple[int, str, int]]]
 
 
 class Placed(Device):
-    """A device whose driver takes the smallest gap of addresses, of equal ones the lowest."""
+    """A device whose driver takes the smallest gap of addresses, of equal ones the lowest; one that
+    does not reuse addresses has its segments in the order of their age, as newer versions of
+    PyTorch look at them."""
 
     high = 0
+    reuses = True
 
     def new_area(self, size: int, key: tuple[PoolId, bool], stream: int, expandable: bool) -> Area:
         wanted = pages(size)
@@ -45,7 +48,7 @@ class Placed(Device):
         self.high = max([self.high, self.base, *(end for _, end in taken)])
         gaps, at = [], self.base
         for start, end in [*taken, (self.high, self.high)]:
-            if start - at >= wanted:
+            if self.reuses and start - at >= wanted:
                 gaps.append((start - at, at))
             at = end
         addr = min(gaps)[1] if gaps else self.high
@@ -83,12 +86,19 @@ class Run(NamedTuple):
 
 
 def modelled(
-    settings: Settings, seed: int, steps: int, without: tuple[str, ...] = (), before: int = 0
+    settings: Settings,
+    seed: int,
+    steps: int,
+    without: tuple[str, ...] = (),
+    before: int = 0,
+    *,
+    reuses: bool = True,
 ) -> tuple[Snapshot, Run]:
     """A random program on the model, of which as many steps as `before` are not recorded; the same
     seed and the same steps ask for the same."""
     machine = Machine(settings)
     device = machine.devices[0] = Placed(settings, BASE)
+    device.reuses = reuses
     program = Told(device, random.Random(seed), private_pools=False)
     rng = random.Random(seed + 1)
     actions = [one for one, weight in WEIGHTS.items() for _ in range(weight) if one not in without]
@@ -131,7 +141,7 @@ def dumped(machine: Machine) -> tuple[Snapshot, Run]:
     return snapshot, Run(calls, sorted(segments), peak, ooms)
 
 
-def rules(settings: Settings) -> dict[str, Any]:
+def rules(settings: Settings, *, reuses: bool = True) -> dict[str, Any]:
     """The same settings, as the engine takes them."""
     limit = settings.max_split_size
     return {
@@ -142,14 +152,20 @@ def rules(settings: Settings) -> dict[str, Any]:
         "expandable": settings.expandable_segments,
         "total": settings.capacity,
         "space": settings.capacity + settings.capacity // 8,
+        "reuses": reuses,
     }
 
 
-def simulated(snapshot: Snapshot, recorded: Settings, settings: Settings) -> Run:
+def simulated(
+    snapshot: Snapshot, recorded: Settings, settings: Settings, *, reuses: bool = True
+) -> Run:
     """What was recorded with some settings, simulated with others."""
     replay = mr.open(build.dump(snapshot)).replay(0)
     found = _simulating.Simulation(
-        replay.blocks, replay.holding, recorded_total=recorded.capacity, **rules(settings)
+        replay.blocks,
+        replay.holding,
+        recorded_limit=recorded.capacity,
+        **rules(settings, reuses=reuses),
     )
     return as_run(found)
 

@@ -6,26 +6,19 @@ python -m tests.truth --python VENV/bin/python [--only TEXT] [--keep FOLDER]
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from pathlib import Path
 
-import memreplay
 from memreplay.dryrun import cards
-from memreplay.dryrun.runtime import lay_out
-from tests.truth.cases import A100, CASES, RECORDED_WITH_OLDER, WITH_OLDER, Case
+from tests.truth.cases import A100, CASES, RECORDED_WITH_OLDER, WITH_OLDER
 from tests.truth.compare import Figure, compare
 from tests.truth.noted import compare_recorded
+from tests.truth.running import Server
 from tests.truth.settings import compare_settings
 
-HERE = Path(__file__).parent
-INSIDE = Path(memreplay.__file__).parent / "dryrun" / "inside"
-PACKAGE = Path(memreplay.__file__).parent.parent  # of programs that record themselves
 SHOWN = 10
 SETTINGS = "settings as text"  # that name chooses them
 
@@ -51,18 +44,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
-        environment, cuda = run_dry(asked.python, folder)
-        with start(asked.python, folder, list(cases.values()), environment, cuda) as server:
-            assert server.stdout
-            for line in server.stdout:
-                ended = json.loads(line)
+        with Server(asked.python, folder) as server:
+            for ended in server.run(case.told(server.cuda) for case in cases.values()):
                 ran += 1
-                case = cases[ended["name"]]
-                if ended["status"]:
+                case = cases[ended.name]
+                if ended.status:
                     failed.append(case.name)
-                    print(f"{case.name}: ended with {ended['status']}")
+                    print(f"{case.name}: ended with {ended.status}")
                     continue
-                snapshot = folder / f"{ended['pid']}.pickle"
+                snapshot = folder / f"{ended.pid}.pickle"
                 try:
                     compared = (
                         compare_recorded(snapshot) if case.recorded else compare(case, snapshot)
@@ -75,14 +65,14 @@ def main() -> int:
                 figures += compared.equal
                 estimated += compared.estimated
                 if asked.verbose:
-                    took = f"{ended['seconds']:.1f} s, process {ended['pid']}"
+                    took = f"{ended.seconds:.1f} s, process {ended.pid}"
                     print(f"{case.name}: {compared.equal} equal, {took}")
                 if compared.wrong:
                     failed.append(case.name)
                     tell(case.name, compared.wrong)
-        version = torch_version(folder)
+        version = server.torch()
         if settings:
-            environment |= cards.environment(cards.find(A100), cuda=cuda)
+            environment = server.environment | cards.environment(cards.find(A100), cuda=server.cuda)
             compared_texts = compare_settings(asked.python, environment)
             figures += compared_texts.equal
             texts = f" and {compared_texts.texts} texts of settings"
@@ -94,7 +84,7 @@ def main() -> int:
         f" ({estimated:,} that memreplay calls estimates not compared),"
         f" {time.monotonic() - began:.0f} s"
     )
-    if failed or server.returncode or ran < len(cases):
+    if failed or server.failed or ran < len(cases):
         print(f"{len(failed) + len(cases) - ran} cases failed: {'; '.join(failed)}")
         return 1
     return 0
@@ -110,58 +100,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_dry(python: str, folder: Path) -> tuple[dict[str, str], int]:
-    """The environment in which this Python's torch runs dry, and its CUDA."""
-    # Not imported: it would look for NVIDIA's libraries.
-    asked = "from importlib.util import find_spec; print(find_spec('torch').origin)"
-    torch = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True)
-    libraries = folder / "libraries"
-    libraries.mkdir(exist_ok=True)
-    runtime = lay_out(Path(torch.stdout.strip()).parent, libraries)
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
-        "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, HERE.parent.parent, PACKAGE))),
-        "MEMREPLAY_DRYRUN": str(folder),
-        "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
-        "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONWARNINGS": "ignore",
-        "TORCH_CPP_LOG_LEVEL": "ERROR",
-    }
-    return environment, runtime.cuda
-
-
-def start(
-    python: str, folder: Path, cases: list[Case], environment: dict[str, str], cuda: int
-) -> subprocess.Popen[str]:
-    """The server, with all that it is to run."""
-    lines = folder / "cases"
-    with lines.open("w", encoding="utf-8") as file:
-        for case in cases:
-            json.dump(case.told(cuda), file)
-            file.write("\n")
-    with lines.open(encoding="utf-8") as file:
-        return subprocess.Popen(
-            [python, "-m", "tests.truth.server"],
-            stdin=file,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
-
 def tell(name: str, wrong: list[Figure]) -> None:
     """What differs, the first of it."""
     print(f"{name}: {len(wrong)} figures differ")
     for one in wrong[:SHOWN]:
         print(f"  {one.what}: PyTorch {one.truth}, memreplay {one.memreplay}")
-
-
-def torch_version(folder: Path) -> str:
-    for path in folder.glob("*.json"):
-        return str(json.loads(path.read_text(encoding="utf-8"))["torch"])
-    return "unknown"
 
 
 if __name__ == "__main__":

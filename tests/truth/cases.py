@@ -43,6 +43,10 @@ class Case(NamedTuple):
     """Whether it records itself."""
     arguments: str = ""
     """What it is told, with spaces between."""
+    moments: bool = True
+    """Whether PyTorch's statistics are read at random moments, and not at the end alone."""
+    may_fail: bool = False
+    """Whether it may run out of memory though it is not made to."""
 
     @property
     def name(self) -> str:
@@ -72,6 +76,8 @@ class Case(NamedTuple):
             "name": self.name,
             "program": [str(path), *self.arguments.split()],
             "environment": environment,
+            "moments": self.moments,
+            "may_fail": self.may_fail,
         }
 
 

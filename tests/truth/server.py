@@ -2,6 +2,7 @@
 
 It is started with the libraries of a dry run preloaded, the recording of one (`sitecustomize`) on
 the path, and reads cases from its input, a line of JSON each; of each that ends it writes a line.
+After an empty line it waits for all that run.
 A case's process is a fork of this one, in which CUDA was not touched yet: card and allocator
 settings are read when it is.
 """
@@ -9,6 +10,7 @@ settings are read when it is.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import sys
@@ -27,8 +29,16 @@ AT_ONCE = 2
 
 def serve() -> None:
     """Two at a time, as there are processors."""
+    # When Python looks for cycles, which free memory, depends on how much there is: for each case
+    # it is as for the first.
+    gc.collect()
+    gc.freeze()
     running: dict[int, tuple[str, float]] = {}
     for line in sys.stdin:
+        if line == "\n":
+            while running:
+                say(*os.wait(), running)
+            continue
         case = json.loads(line)
         if len(running) >= AT_ONCE:
             say(*os.wait(), running)
@@ -51,11 +61,12 @@ def run(case: dict[str, Any]) -> None:
     """A case, in its own process, which ends here."""
     status = 1
     try:
+        gc.collect()
         os.environ.update(case["environment"])
         # The recording has read its own when torch was imported.
         sys.modules["memreplay_recording"].TOLD.update(case["environment"])
-        torch.cuda._lazy_call(told.begin)
-        program(*case["program"])
+        torch.cuda._lazy_call(told.begin if case["moments"] else told.begin_quietly)
+        program(*case["program"], may_fail=case["may_fail"])
         told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))
         atexit._run_exitfuncs()  # which writes the snapshot
         status = 0
@@ -66,8 +77,8 @@ def run(case: dict[str, Any]) -> None:
     os._exit(status)  # without the end of a Python that has torch, which takes a while
 
 
-def program(path: str, *arguments: str) -> None:
-    """Run a script; one that runs out of memory has said why it is to."""
+def program(path: str, *arguments: str, may_fail: bool) -> None:
+    """Run a script; one that runs out of memory has said why it is to, or may fail."""
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), path, "exec")
     module = types.ModuleType("__main__")
@@ -76,10 +87,19 @@ def program(path: str, *arguments: str) -> None:
     sys.argv[:] = [path, *arguments]
     try:
         exec(code, module.__dict__)
-    except torch.OutOfMemoryError as error:
-        if "FAILS" not in module.__dict__:
+    except Exception as error:
+        cause = out_of_memory(error)
+        if cause is None or not (may_fail or (cause is error and "FAILS" in module.__dict__)):
             raise
-        told.oom(error, module.__dict__["FAILS"])
+        told.ended_by(cause, module.__dict__.get("FAILS"))
+
+
+def out_of_memory(error: BaseException | None) -> BaseException | None:
+    """What has led to an error, where that is a want of memory: a capture that is broken off says
+    something else."""
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 serve()

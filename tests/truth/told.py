@@ -52,6 +52,7 @@ class Truth:
             "peaks": [],
             "stepped": [],
             "ooms": [],
+            "ended_by_oom": False,
             "leaks": None,
             "categories": [],
             "beside": [],
@@ -64,6 +65,11 @@ class Truth:
         self.taken = 0
         self.moment(kept=True)
         sys.setprofile(self.called)
+
+    def begin_quietly(self) -> None:
+        """From here on moments are those that the program asks for, and no peak is reset."""
+        self.resets = False
+        self.moment(kept=True)
 
     def quiet(self) -> None:
         """No more moments but the last: the program resets peaks by itself."""
@@ -191,6 +197,7 @@ def held(segments: Any, device: int) -> int:
 
 _truth = Truth()
 begin, moment, end, quiet = _truth.begin, _truth.moment, _truth.end, _truth.quiet
+begin_quietly = _truth.begin_quietly
 
 
 @contextlib.contextmanager
@@ -226,6 +233,12 @@ def begin_again() -> None:
 def oom(error: BaseException, cause: str | None) -> None:
     """A request that failed: what PyTorch says of it, and why it failed, where that is known."""
     _truth.found["ooms"].append((str(error), cause))
+
+
+def ended_by(error: BaseException, cause: str | None) -> None:
+    """The same, and the program has ended by it."""
+    oom(error, cause)
+    _truth.found["ended_by_oom"] = True
 
 
 def leak(path: str, mark: str, bytes_per_step: int) -> None:

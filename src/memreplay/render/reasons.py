@@ -181,7 +181,7 @@ REASONS: dict[str, Reason] = {
     ),
     "total_inferred": Reason(
         "memory was short in the recording, and the file does not tell how much there was: the"
-        " simulation takes the most that was reserved (--total-memory says better)",
+        " simulation takes just less than what was asked for in vain (--total-memory says better)",
         "",
     ),
     "limit_inferred": Reason(

@@ -88,6 +88,7 @@ class Recorded:
     def __init__(self, replay: MeasuredTrace) -> None:
         self.replay = replay
         self.settings = replay.settings
+        self._made: dict[tuple[int | None, bool], Simulation] = {}
 
     @cached_property
     def _seen(self) -> dict[int, int]:
@@ -99,24 +100,30 @@ class Recorded:
 
     @cached_property
     def total_bytes(self) -> int | None:
-        """What the driver had for this process; None where nobody knows."""
+        """What the driver had for this process; None where nobody knows. Where no request failed
+        and some were asked again, it is just less than they wanted."""
         if self._seen:
             return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
-        if self.total_inferred:
-            return self.replay.measure("reserved").peak.bytes
-        return self.replay.card_bytes
+        return self._wanted if self.total_inferred else self.replay.card_bytes
 
     @cached_property
     def total_inferred(self) -> bool:
-        """Whether `total_bytes` is no more than what was reserved: the file does not tell, but
-        memory was short, as cached memory was given back for a request."""
-        if self._seen or self.replay.card_bytes is not None:
-            return False
-        return self.allowed_bytes is None and self._unlimited.recorded_short
+        """Whether `total_bytes` is no more than what the recording shows."""
+        return not self._seen and self._wanted is not None
 
     @cached_property
-    def _unlimited(self) -> Simulation:
-        return run(self.replay, self.settings, log=True)
+    def _wanted(self) -> int | None:
+        """What the driver had at most where requests were asked again and it is not known to
+        have had less; None where none were."""
+        found = self._own(self.replay.card_bytes, reuses=False)
+        if found.recorded_want is None or _likeness(found)[0]:
+            return None
+        peak = self.replay.measure("reserved").peak.bytes
+        most = max(found.recorded_want - 1, peak)
+        # Expandable segments may have wanted less, before what they waited for was free.
+        if _likeness(self._own(most, reuses=False))[0]:
+            return most
+        return peak if _likeness(self._own(peak, reuses=False))[0] else most
 
     @cached_property
     def allowed_bytes(self) -> int | None:
@@ -161,31 +168,57 @@ class Recorded:
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
-            alloc_retries=self.own.recorded_retries,
+            alloc_retries=self.own.retries if self.reproduced else self.own.recorded_retries,
             ooms=actions["oom"],
             failed_event=next(iter(replay.events_of("oom")), None),
         )
 
     @cached_property
+    def limit_bytes(self) -> int:
+        """Above so many reserved bytes the process was in want of memory: what the driver had or
+        the process might have, where that is known, and what it had where not."""
+        seen = max(self._seen.values(), default=None)
+        found = [one for one in (self.allowed_bytes, seen) if one]
+        peak = self.replay.measure("reserved").peak.bytes
+        return max(min(found, default=peak), peak)
+
+    @cached_property
+    def collect_from(self) -> int | None:
+        """Above so many reserved bytes cached memory was collected; None for never."""
+        return _collect_from(self.settings, self.allowed_bytes)
+
+    @cached_property
     def own(self) -> Simulation:
-        """The recording's own settings, simulated, with a log."""
-        if self.total_bytes is None and self.allowed_bytes is None:
-            return self._unlimited
-        return run(
-            self.replay,
-            self.settings,
-            total=self.total_bytes,
-            allowed=self.allowed_bytes,
-            card=self.replay.card_bytes,
-            recorded_total=self.total_bytes,
-            log=True,
-        )
+        """The recording's own settings, simulated, with a log.
+
+        Of free blocks of one size newer versions of PyTorch take that of the oldest segment, and
+        older ones that of the lowest address. No file says which: what is as in the recording is
+        right.
+        """
+        found = self._own(self.total_bytes, reuses=False)
+        if _likeness(found) != (True, 0):
+            found = max(found, self._own(self.total_bytes, reuses=True), key=_likeness)
+        self._made.clear()  # the others are not needed again
+        return found
+
+    def _own(self, total: int | None, *, reuses: bool) -> Simulation:
+        if (total, reuses) not in self._made:
+            self._made[total, reuses] = run(
+                self.replay,
+                self.settings,
+                total=total,
+                allowed=self.allowed_bytes,
+                card=self.replay.card_bytes,
+                recorded=self,
+                reuses=reuses,
+                log=True,
+            )
+        return self._made[total, reuses]
 
     @cached_property
     def reproduced(self) -> bool:
         """Whether that gives the recorded segment events again, in kind, order and size."""
-        equal, recorded, simulated = self.own.reproduced
-        return equal == recorded == simulated and self.own.stopped_at is None
+        return _likeness(self.own)[0]
 
 
 def recorded_of(replay: MeasuredTrace) -> Recorded:
@@ -198,7 +231,7 @@ def recorded_of(replay: MeasuredTrace) -> Recorded:
 class Simulated:
     """One device's program with these settings on a card of `total_bytes`.
 
-    Made by `Replay.simulate`.
+    Made by `Replay.simulate`; `log` keeps what was asked of the driver.
     """
 
     def __init__(
@@ -207,6 +240,8 @@ class Simulated:
         settings: AllocatorSettings,
         total_bytes: int | None,
         edit: Edit | None = None,
+        *,
+        log: bool = False,
     ) -> None:
         recorded = recorded_of(replay)
         self.replay = replay
@@ -220,10 +255,12 @@ class Simulated:
             and self.total_bytes == recorded.total_bytes
         )
         """Whether nothing is other than in the recording."""
-        self._inferred = total_bytes is None and settings.memory_fraction is None
-        self.native = recorded.own if self.same else self.rerun(trace=False)
+        said = settings.memory_fraction, recorded.settings.memory_fraction
+        self._own_card = total_bytes is None
+        self._inferred = self._own_card and said == (None, None)
+        self.native = recorded.own if self.same else self.rerun(log=log)
 
-    def rerun(self, *, trace: bool) -> Simulation:
+    def rerun(self, *, log: bool = False, trace: bool = False) -> Simulation:
         """The simulation; with `trace` it keeps the events that a recording of it would have."""
         recorded = recorded_of(self.replay)
         return run(
@@ -232,8 +269,10 @@ class Simulated:
             total=self.total_bytes,
             allowed=recorded.allowed_bytes if self.same else self._allowed(),
             card=self._card(),
-            recorded_total=recorded.total_bytes,
+            recorded=recorded,
+            reuses=recorded.own.reuses,
             edit=self.edit,
+            log=log,
             trace=trace,
         )
 
@@ -245,12 +284,9 @@ class Simulated:
         return html_table("Simulated", [*rows, ("outcome", self.outcome)])
 
     def _card(self) -> int | None:
-        if (
-            self.total_bytes != recorded_of(self.replay).total_bytes
-            or self.replay.card_bytes is None
-        ):
+        if self.total_bytes != recorded_of(self.replay).total_bytes:
             return self.total_bytes
-        return self.replay.card_bytes
+        return self.replay.card_bytes or self.total_bytes
 
     def _allowed(self) -> int | None:
         if self.settings.memory_fraction is None:
@@ -328,7 +364,7 @@ class Simulated:
                 found.append("came_back_late")
             if self._inferred and recorded.allowed_inferred:
                 found.append("limit_inferred")
-            if self.total_bytes == recorded.total_bytes and recorded.total_inferred:
+            elif self._own_card and recorded.total_inferred:
                 found.append("total_inferred")
         return tuple(found)
 
@@ -356,10 +392,11 @@ def run(
     replay: MeasuredTrace,
     settings: AllocatorSettings,
     *,
-    total: int | None = None,
-    allowed: int | None = None,
-    card: int | None = None,
-    recorded_total: int | None = None,
+    total: int | None,
+    allowed: int | None,
+    card: int | None,
+    recorded: Recorded,
+    reuses: bool,
     edit: Edit | None = None,
     log: bool = False,
     trace: bool = False,
@@ -368,7 +405,7 @@ def run(
     what it may have of that, `card` all of the card's; None where there is no limit."""
     from memreplay.engine.simulate import _simulating
 
-    collects = settings.collect_threshold > 0 and allowed is not None
+    collect_from = _collect_from(settings, allowed)
     known = card or total or UNKNOWN_CARD
     return _simulating.Simulation(
         replay.blocks,
@@ -380,10 +417,11 @@ def run(
         expandable=settings.expandable,
         total=-1 if total is None else total,
         allowed=-1 if allowed is None else allowed,
-        # PyTorch collects where a part of the memory is set, and not elsewhere.
-        collect_from=int(settings.collect_threshold * (allowed or 0)) if collects else -1,
+        collect_from=-1 if collect_from is None else collect_from,
         space=known + known // 8,
-        recorded_total=-1 if recorded_total is None else recorded_total,
+        reuses=reuses,
+        recorded_limit=recorded.limit_bytes,
+        recorded_collect_from=-1 if recorded.collect_from is None else recorded.collect_from,
         recorded_handle=replay.settings.large_segment_bytes,
         edited=None if edit is None else edit.chosen.native,
         factor=1.0 if edit is None else edit.factor,
@@ -391,6 +429,19 @@ def run(
         log=log,
         trace=trace,
     )
+
+
+def _collect_from(settings: AllocatorSettings, allowed: int | None) -> int | None:
+    """PyTorch collects where a part of the memory is set, and not elsewhere."""
+    if settings.collect_threshold <= 0 or allowed is None:
+        return None
+    return int(settings.collect_threshold * allowed)
+
+
+def _likeness(own: Simulation) -> tuple[bool, int]:
+    """Whether the segment events are those of the recording, and how few blocks lie elsewhere."""
+    equal, recorded, simulated = own.reproduced
+    return equal == recorded == simulated and own.stopped_at is None, -own.misplaced
 
 
 def fullest(replay: MeasuredTrace) -> int:

@@ -14,6 +14,7 @@ for i in range(20):
     torch.empty(400 << 20, dtype=torch.uint8, device="cuda")
     del live
     torch.empty((1600 + 4 * i) << 20, dtype=torch.uint8, device="cuda")
-if "PYTORCH_ALLOC_CONF" not in os.environ:  # some settings make it unnecessary
+# Some settings, and larger cards, make it unnecessary.
+if "PYTORCH_ALLOC_CONF" not in os.environ and torch.cuda.mem_get_info()[1] <= 3 << 30:
     assert torch.cuda.memory_stats()["num_alloc_retries"] > 0
 assert torch.cuda.memory_stats()["num_ooms"] == 0

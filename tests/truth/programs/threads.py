@@ -13,7 +13,10 @@ passed: "queue.Queue[torch.Tensor | None]" = queue.Queue(8)
 def consume(seed: int) -> None:
     chance, kept = random.Random(seed), []
     while (tensor := passed.get()) is not None:
-        kept.append(tensor.clone())
+        try:
+            kept.append(tensor.clone())
+        except torch.OutOfMemoryError:  # on a card that is too small: somebody has to take the rest
+            kept.clear()
         del tensor
         if len(kept) > 5:
             kept.pop(chance.randrange(6))
@@ -23,9 +26,11 @@ threads = [threading.Thread(target=consume, args=(i,)) for i in range(3)]
 for one in threads:
     one.start()
 chance = random.Random(7)
-for _ in range(400):
-    passed.put(torch.empty(chance.randrange(1, 2_000_000), device="cuda"))
-for _thread in threads:
-    passed.put(None)
-for one in threads:
-    one.join()
+try:
+    for _ in range(400):
+        passed.put(torch.empty(chance.randrange(1, 2_000_000), device="cuda"))
+finally:
+    for _thread in threads:
+        passed.put(None)
+    for one in threads:
+        one.join()

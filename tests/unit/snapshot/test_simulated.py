@@ -153,9 +153,10 @@ def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) 
     found = replay.simulate()
     assert found.same
     if replay.recorded.total_inferred:
-        # How much there was no event says: as much as was reserved is enough for the same again.
+        # How much there was no event says, but what it was less than.
         assert "oom" not in run.actions
-        assert replay.recorded.total_bytes == replay.measure("reserved").peak.bytes
+        assert replay.recorded.total_bytes is not None
+        assert replay.recorded.total_bytes >= replay.measure("reserved").peak.bytes
     assert (found.exact, replay.recorded.reproduced) == (True, True)
     # The segment event is the request's that it was made for.
     want["reserved_peak_event"] = run.request(want["reserved_peak_event"])
@@ -356,7 +357,8 @@ def test_memory_that_was_short_and_no_event_says_how_much_there_was() -> None:
     b.free(BASE + 100 * MIB, 40 * MIB).segment_free(BASE + 100 * MIB, 40 * MIB)
     b.segment_alloc(BASE + 200 * MIB, 60 * MIB).alloc(BASE + 200 * MIB, 60 * MIB)
     replay = replayed(b.finish_segments().build())
-    assert (replay.recorded.total_inferred, replay.recorded.total_bytes) == (True, 90 * MIB)
+    assert replay.recorded.total_inferred
+    assert replay.recorded.total_bytes == 130 * MIB - 1  # 70 and 60 more there was not
     assert replay.recorded.outcome.alloc_retries == 1
     assert replay.simulate().reasons == ()
     assert replay.simulate("max_split_size_mb:64").reasons == ("total_inferred",)

@@ -41,3 +41,4 @@ cdef void idle_check(Idle* d, uint64_t stream, uint64_t size, uint64_t address,
 cdef void idle_use(Idle* d, uint32_t region, const Reserve* v, uint64_t address,
                    uint64_t size) noexcept nogil
 cdef bint is_default_pool(const Tables* t, uint32_t pool) noexcept nogil
+cdef bint is_user_pool(const Tables* t, uint32_t pool) noexcept nogil

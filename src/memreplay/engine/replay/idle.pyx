@@ -31,17 +31,26 @@ cdef void idle_free(Idle* d) noexcept nogil:
     buf_free(&d.state)
 
 
-cdef bint is_default_pool(const Tables* t, uint32_t pool) noexcept nogil:
-    cdef int64_t[2] key
+cdef bint has_numbers(const Tables* t, uint32_t pool, int64_t* key) noexcept nogil:
     cdef size_t n = 0
     cdef const void* p
     if pool == NONE32:
         return False
     p = span_at(&t.pairs, pool, &n)
-    if n != sizeof(key):
+    if n != 2 * sizeof(int64_t):
         return False
-    memcpy(key, p, sizeof(key))
-    return key[0] == 0 and key[1] == 0
+    memcpy(key, p, n)
+    return True
+
+
+cdef bint is_default_pool(const Tables* t, uint32_t pool) noexcept nogil:
+    cdef int64_t[2] key
+    return has_numbers(t, pool, key) and key[0] == 0 and key[1] == 0
+
+
+cdef bint is_user_pool(const Tables* t, uint32_t pool) noexcept nogil:
+    cdef int64_t[2] key
+    return has_numbers(t, pool, key) and key[0] == 0 and key[1] != 0
 
 
 cdef inline int order(uint64_t x, uint64_t y) noexcept nogil:

@@ -30,7 +30,9 @@ class Simulation:
         allowed: int = -1,
         collect_from: int = -1,
         space: int = ...,
-        recorded_total: int = -1,
+        reuses: bool = False,
+        recorded_limit: int = -1,
+        recorded_collect_from: int = -1,
         recorded_handle: int = ...,
         edited: Measure | None = None,
         factor: float = 1.0,
@@ -55,9 +57,13 @@ class Simulation:
     @property
     def recorded_retries(self) -> int: ...
     @property
-    def recorded_short(self) -> bool: ...
+    def recorded_want(self) -> int | None: ...
     @property
     def unplaced(self) -> int: ...
+    @property
+    def reuses(self) -> bool: ...
+    @property
+    def misplaced(self) -> int: ...
     @property
     def reserved(self) -> int: ...
     @property

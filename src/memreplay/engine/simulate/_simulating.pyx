@@ -25,8 +25,10 @@ cdef class Simulation:
     max_split_size (-1: no limit), `max_non_split` max_non_split_rounding_size. `total` is what the
     driver has for this process, `allowed` what it may have of that, `collect_from` from where on
     cached memory is collected (-1: no limit each); `space` the addresses of an expandable segment.
-    `recorded_total` is what the driver had in the recording, -1 where nobody knows;
-    `recorded_handle` what it mapped large expandable segments by.
+    `reuses`: whether the driver gives addresses again that it got back, so that the order of
+    addresses is not that of segments. In the recording the process was in want of memory above
+    `recorded_limit`, cached memory was collected above `recorded_collect_from` (-1: no such bytes),
+    and large expandable segments were mapped by `recorded_handle`.
 
     The allocations that count in `edited` are of `factor` times their size (0: there are none), or,
     with `twice`, end when the next one has been made, and come back before the last one ahead of
@@ -41,9 +43,10 @@ cdef class Simulation:
     def __cinit__(self, Blocks blocks not None, Holding holding not None, *, divisions,
                   int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
                   int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
-                  uint64_t space=1 << 42, int64_t recorded_total=-1,
-                  int64_t recorded_handle=20 << 20, Measure edited=None, double factor=1.0,
-                  bint twice=False, bint log=True, bint trace=False):
+                  uint64_t space=1 << 42, bint reuses=False, int64_t recorded_limit=-1,
+                  int64_t recorded_collect_from=-1, int64_t recorded_handle=20 << 20,
+                  Measure edited=None, double factor=1.0, bint twice=False, bint log=True,
+                  bint trace=False):
         cdef _simulation.Asked asked
         cdef uint64_t seed = new_seed()
         cdef int code, i
@@ -70,8 +73,10 @@ cdef class Simulation:
         asked.limits.allowed = allowed
         asked.limits.collect_from = collect_from
         asked.limits.space = space
-        asked.recorded_total = recorded_total
-        asked.recorded_handle = <uint64_t> recorded_handle
+        asked.limits.reuses = reuses
+        asked.recorded.limit = recorded_limit if recorded_limit >= 0 else _heap.NO_TOTAL
+        asked.recorded.collect_from = recorded_collect_from
+        asked.recorded.handle = <uint64_t> recorded_handle
         asked.edited = &edited.l if edited is not None else NULL
         asked.factor = factor
         asked.twice = twice
@@ -112,14 +117,26 @@ cdef class Simulation:
         return self.s.recorded_retries
 
     @property
-    def recorded_short(self) -> bool:
-        """Whether cached memory was given back for a request in the recording."""
-        return self.s.recorded_short
+    def recorded_want(self) -> int | None:
+        """The least that the recording's driver did not have when it was asked again, with what was
+        reserved; None where it never was."""
+        return None if self.s.recorded_want == <uint64_t> _heap.NO_TOTAL else self.s.recorded_want
 
     @property
     def unplaced(self) -> int:
         """Blocks from before the recording of which nobody knows in which segment they lay."""
         return self.s.unplaced
+
+    @property
+    def reuses(self) -> bool:
+        """Whether the driver gives addresses again that it got back."""
+        return self.s.a.driver.reuses
+
+    @property
+    def misplaced(self) -> int:
+        """How many blocks lie elsewhere in their segments than in the recording; with a log
+        alone."""
+        return self.s.misplaced
 
     @property
     def reserved(self) -> int:

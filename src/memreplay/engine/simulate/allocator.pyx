@@ -330,8 +330,9 @@ cdef int release_pool(Allocator* a, uint32_t pool) noexcept nogil:
 # --- the program's side ---------------------------------------------------------------------------
 
 cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, uint32_t pool,
-              bint private_pool, uint32_t* block) noexcept nogil:
-    # A block for so many bytes; NONE32 where neither the cache nor the driver has one.
+              bint private_pool, bint retries, uint32_t* block) noexcept nogil:
+    # A block for so many bytes; NONE32 where neither the cache nor the driver has one. `retries`:
+    # whether cached memory may be given back for it.
     cdef uint64_t size = round_size(&a.rules, <uint64_t> requested)
     cdef bint small = size <= SMALL_LIMIT
     cdef uint32_t shelf = shelf_for(a, stream, pool, private_pool, small)
@@ -350,7 +351,7 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
             return NO_MEMORY
         if enough and ask_driver(a, shelf, size, &i) < 0:
             return NO_MEMORY
-    if i == NONE32 and not private_pool:
+    if i == NONE32 and retries:
         if empty_cache(a, NONE32) < 0:
             return NO_MEMORY
         a.retries += 1

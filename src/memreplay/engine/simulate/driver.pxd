@@ -1,5 +1,5 @@
-# The driver's side: addresses for segments. The smallest gap that is large enough, of equal ones
-# the lowest; else addresses that nobody had.
+# The driver's side: addresses for segments. Where it reuses them, the smallest gap that is large
+# enough, of equal ones the lowest; else addresses that nobody had, above all others.
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.simulate.ordered cimport Chunks, Ordered
@@ -19,11 +19,12 @@ cdef struct Driver:
     Buf spare            # u32: of those, which are not in use
     uint32_t last        # the span with the highest addresses
     uint64_t fresh       # from here on nobody had any
+    bint reuses
     Ordered gaps
     Chunks chunks
 
 
-cdef int driver_init(Driver* d, uint64_t base) noexcept nogil
+cdef int driver_init(Driver* d, uint64_t base, bint reuses) noexcept nogil
 cdef void driver_free(Driver* d) noexcept nogil
 cdef uint32_t driver_take(Driver* d, uint64_t size) noexcept nogil
 cdef int driver_give(Driver* d, uint32_t span) noexcept nogil

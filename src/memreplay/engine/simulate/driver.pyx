@@ -9,7 +9,11 @@ from memreplay.engine.simulate.ordered cimport (
 )
 
 
-cdef int driver_init(Driver* d, uint64_t base) noexcept nogil:
+cdef extern from *:
+    const uint64_t ENOUGH "(UINT64_C(1) << 62)"   # fresh addresses
+
+
+cdef int driver_init(Driver* d, uint64_t base, bint reuses) noexcept nogil:
     memset(d, 0, sizeof(Driver))
     buf_init(&d.spans, sizeof(Span))
     buf_init(&d.spare, 4)
@@ -17,6 +21,7 @@ cdef int driver_init(Driver* d, uint64_t base) noexcept nogil:
     chunks_init(&d.chunks)
     d.last = NONE32
     d.fresh = base
+    d.reuses = reuses
     return 0
 
 
@@ -63,7 +68,9 @@ cdef uint32_t driver_take(Driver* d, uint64_t size) noexcept nogil:
     cdef const Entry* gap
     cdef uint32_t i, rest
     size = (size + PAGE - 1) // PAGE * PAGE
-    gap = ordered_entry(&d.gaps, &d.chunks, ordered_from(&d.gaps, &d.chunks, size, 0))
+    gap = NULL
+    if d.reuses or d.fresh > ENOUGH - min(size, ENOUGH):
+        gap = ordered_entry(&d.gaps, &d.chunks, ordered_from(&d.gaps, &d.chunks, size, 0))
     if gap == NULL:
         i = new_span(d, d.fresh, size, d.last)
         d.fresh += size

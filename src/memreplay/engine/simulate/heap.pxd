@@ -81,6 +81,7 @@ cdef struct Limits:
     int64_t allowed      # what per_process_memory_fraction leaves of it; none when negative
     int64_t collect_from  # garbage_collection_threshold in bytes; none when negative
     uint64_t space       # addresses of an expandable segment
+    bint reuses          # whether the driver gives addresses again that it got back
 
 
 cdef struct Allocator:

@@ -37,7 +37,7 @@ cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint6
     a.first_pending = NONE32
     a.last_pending = NONE32
     a.last_shelf = NONE32
-    driver_init(&a.driver, base)
+    driver_init(&a.driver, base, limits.reuses)
     if (map64_init(&a.shelf_of, seed) < 0 or map64_init(&a.streams, seed + 1) < 0
             or map64_init(&a.pool_of, seed + 2) < 0):
         return NO_MEMORY

@@ -28,6 +28,19 @@ cdef struct Emptied:
     uint32_t pool        # pair id, or NONE32
 
 
+cdef struct Recorded:
+    # What the recording's allocator had.
+    int64_t limit        # above so many bytes it was in want of memory, or of leave to have it
+    int64_t collect_from  # garbage_collection_threshold in bytes; none when negative
+    uint64_t handle      # what large expandable segments were mapped by
+
+
+cdef struct Shift:
+    # Where a segment lies in the recording, from where it lies here.
+    uint64_t bytes
+    bint known
+
+
 cdef struct Simulation:
     Status status
     Allocator a
@@ -40,12 +53,13 @@ cdef struct Simulation:
     Buf late             # u32: what ended in the one that is being replayed
     Buf emptied          # Emptied, by event
     Edit edit
-    int64_t recorded_total
-    uint64_t recorded_handle
-    bint recorded_short      # its driver refused memory, or had to be asked for it again
+    Recorded recorded
     uint64_t recorded_retries  # how often the recording's driver was asked again
+    uint64_t recorded_want   # the least that it did not have then, with what was reserved
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     bint keeps_trace
+    Buf shifts           # Shift, of each segment, where it is looked for
+    uint64_t misplaced   # blocks that lie elsewhere in their segments than in the recording
     Buf failed           # u32: events whose requests failed
     int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
 
@@ -54,8 +68,7 @@ cdef struct Asked:
     # What to simulate, and what to keep of it.
     Rules rules
     Limits limits
-    int64_t recorded_total   # what the recording's driver had, -1 where nobody knows
-    uint64_t recorded_handle  # what the recording's large expandable segments were mapped by
+    Recorded recorded
     const Lives* edited      # allocations that are changed; NULL for none
     double factor
     bint twice

@@ -8,17 +8,19 @@ anew. docs/simulate.md says what a recording does not tell.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay.engine.base.growbuf cimport (
+    buf_free, buf_init, buf_reserve, push_item, push_u32, push_zeroed
+)
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.slim cimport slim_at
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.sparse cimport sparse_at
 from memreplay.engine.read.tables cimport *
 from memreplay.engine.replay.held cimport NEVER_HELD
-from memreplay.engine.replay.idle cimport is_default_pool
+from memreplay.engine.replay.idle cimport is_default_pool, is_user_pool
 from memreplay.engine.replay.replay cimport CARRIED, Double, Replay
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE
-from memreplay.engine.replay.sizes cimport max_split
+from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, max_split
 from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
@@ -26,7 +28,7 @@ from memreplay.engine.simulate.editing cimport (
     Move, changed_size, changes, edit_free, edit_init
 )
 from memreplay.engine.simulate.heap cimport (
-    DONE_OK, NO_EVENT, SegmentEvent, TraceEvent, block_at, heap_free, heap_init
+    DONE_OK, NO_EVENT, NO_TOTAL, SegmentEvent, TraceEvent, block_at, heap_free, heap_init
 )
 from memreplay.engine.simulate.starting cimport take_start
 
@@ -49,6 +51,7 @@ cdef void free_run(Simulation* s) noexcept nogil:
     buf_free(&s.emptied)
     buf_free(&s.waiting)
     buf_free(&s.late)
+    buf_free(&s.shifts)
 
 
 # --- what the program did -------------------------------------------------------------------------
@@ -110,11 +113,15 @@ cdef inline bint asks(uint8_t action) noexcept nogil:
     return action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP or action == A_OOM
 
 
-cdef uint64_t asked_from(const Replay* r, uint64_t i) noexcept nogil:
-    # What the driver is asked for from this event on, until the request is served.
+cdef uint64_t asked_from(const Simulation* s, uint64_t i) noexcept nogil:
+    # What the driver is asked for from this event on, until the request is served. Where nothing
+    # is, at least a handle was not to be had before.
+    cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef uint64_t sum = 0
+    if i < r.events and action[i] == A_ALLOC:
+        return SMALL_SEGMENT if size[i] <= SMALL_LIMIT else s.recorded.handle
     while i < r.events and asks(action[i]) and action[i] != A_OOM:
         sum += <uint64_t> size[i]
         i += 1
@@ -128,6 +135,13 @@ cdef inline uint32_t private_pool_of(const Simulation* s, uint64_t i) noexcept n
     if pool == NONE32 or is_default_pool(s.arena.replay.tables, pool):
         return NONE32
     return pool
+
+
+cdef inline bint captured(const Simulation* s, uint32_t pool, uint64_t stream) noexcept nogil:
+    # Whether a request is one of a graph's capture, in which no memory is given back. Requests of a
+    # torch.cuda.MemPool are none, and its pool has the numbers of one that graphs share; the
+    # default stream, which no graph captures, tells that it is one.
+    return pool != NONE32 and not (stream == 0 and is_user_pool(s.arena.replay.tables, pool))
 
 
 cdef int note_emptied(Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
@@ -167,24 +181,55 @@ cdef bint all_oversize(const Simulation* s, uint64_t first, uint64_t stop) noexc
     return True
 
 
+cdef bint falling(const Simulation* s, uint64_t first, uint64_t stop) noexcept nogil:
+    # Whether several segments go, the largest first: oversize ones do, until there is enough. All
+    # that is cached goes the other way round.
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef uint64_t i
+    for i in range(first + 1, stop):
+        if not gives_back(action[i]) or size[i] >= size[i - 1]:
+            return False
+    return stop > first + 1
+
+
+cdef inline bint in_want(const Simulation* s, uint64_t reserved, uint64_t asked) noexcept nogil:
+    # Whether the recording's driver could not give so much, or the process might not have it.
+    return reserved + asked > <uint64_t> s.recorded.limit
+
+
+cdef inline bint collected(const Simulation* s, uint64_t reserved) noexcept nogil:
+    # Whether the recording's allocator collected cached memory before it asked for more.
+    return s.recorded.collect_from >= 0 and reserved > <uint64_t> s.recorded.collect_from
+
+
 cdef int find_emptied(Simulation* s) noexcept nogil:
     # Where segments go, and the driver is not asked at once by the same call for what it does not
     # have, the program emptied the cache. An allocator that is out of memory asks again; the frees
-    # that it waits for meanwhile serve no request before that.
+    # that it waits for meanwhile serve no request before that. One that collects waits for nothing:
+    # when it gave back what it had collected, frees that others wait for are left.
     cdef const Replay* r = s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef const Wait* waits = <const Wait*> s.waits.data
     cdef uint64_t reserved = <uint64_t> s.arena.reserve.start_bytes
     cdef uint64_t before, asked
     cdef uint64_t i = 0
     cdef uint64_t k
     cdef uint32_t counted = NONE32
-    cdef bint again, oversize
+    cdef bint again, want, alone
     cdef Waiting w
+    cdef int64_t pending = 0
+    cdef uint64_t t = 0
     while i < r.events:
         if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
             reserved += <uint64_t> size[i]
+        while t < s.waits.len and waits[t].at <= i:
+            pending += 1
+            t += 1
+        pending -= waited(r, i)
         if not gives_back(action[i]) and action[i] != A_OOM:
             i += 1
             continue
@@ -193,35 +238,41 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
         while k < r.events and (gives_back(action[k]) or waited(r, k)):
             if gives_back(action[k]):
                 reserved -= <uint64_t> size[k]
+            pending -= k > i and waited(r, k)
             k += 1
-        # Where a free that it waited for made room it asks for nothing more.
+        # Where what it waited for suffices it asks for nothing more.
         again = (k < r.events and stack[i] == stack[k]
                  and (asks(action[k]) or (action[k] == A_ALLOC and stack[k] != EMPTY_STACK)))
-        asked = asked_from(r, k)
-        # What has no stack may be of two calls.
-        if (again and stack[i] == EMPTY_STACK and s.recorded_total >= 0 and action[k] != A_OOM):
-            again = before + asked > <uint64_t> s.recorded_total
-        if again:
-            s.recorded_short = True
+        asked = asked_from(s, k)
+        # What has no stack may be of two calls; what collects gives back what it does not need.
+        want = again and (action[k] == A_OOM or in_want(s, before, asked)
+                          or (stack[k] != EMPTY_STACK and s.recorded.collect_from < 0))
+        if want:
             w.first = <uint32_t> i
             w.stop = <uint32_t> k
             # One oversize block that suffices, and could not serve, goes before anything is waited
             # for.
-            oversize = (k == i + 1 and <uint64_t> size[i] >= max_split(&s.arena.rules)
-                        and (asked < max_split(&s.arena.rules)
-                             or <uint64_t> size[i] - asked >= LARGE_HANDLE)
-                        and sparse_at(&r.tables.stream, r.first + i)
-                        == sparse_at(&r.tables.stream, r.first + k))
-            while w.first and waited(r, w.first - 1) and not oversize:
+            alone = (k == i + 1 and <uint64_t> size[i] >= max_split(&s.arena.rules)
+                     and (asked < max_split(&s.arena.rules)
+                          or <uint64_t> size[i] - asked >= LARGE_HANDLE)
+                     and sparse_at(&r.tables.stream, r.first + i)
+                     == sparse_at(&r.tables.stream, r.first + k))
+            alone |= gives_back(action[i]) and collected(s, before) and pending > 0
+            alone |= falling(s, i, k) and all_oversize(s, i, k)
+            while w.first and waited(r, w.first - 1) and not alone:
                 w.first -= 1
             # What it had no memory for even then is an event of its own, and was counted.
-            if (<uint32_t> i != counted and private_pool_of(s, k) == NONE32
+            if (<uint32_t> i != counted
+                    and not captured(s, private_pool_of(s, k),
+                                     sparse_at(&r.tables.stream, r.first + k))
                     and (action[k] == A_OOM or not all_oversize(s, i, k))):
                 s.recorded_retries += 1
+            if asked and before + asked < s.recorded_want:
+                s.recorded_want = before + asked
             counted = w.stop
             if push_item(&s.waiting, &w) < 0:
                 return -1
-        elif note_emptied(s, i, k) < 0:
+        elif not (again and collected(s, before)) and note_emptied(s, i, k) < 0:
             return -1
         i = max(k, i + 1)
     return 0
@@ -288,6 +339,22 @@ cdef int copy_event(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     return push_item(&s.a.trace, &e)
 
 
+cdef int note_place(Simulation* s, uint64_t i, uint32_t block) noexcept nogil:
+    # A segment lies where the first block of it does; the others say whether all is in its place.
+    cdef const Replay* r = s.arena.replay
+    cdef uint64_t address = (<const uint64_t*> r.tables.address.data)[r.first + i]
+    cdef Shift* shift
+    while s.shifts.len <= block_at(&s.a, block).segment:
+        if push_zeroed(&s.shifts) < 0:
+            return -1
+    shift = <Shift*> s.shifts.data + block_at(&s.a, block).segment
+    if not shift.known:
+        shift.known = True
+        shift.bytes = address - block_at(&s.a, block).address
+    s.misplaced += address - block_at(&s.a, block).address != shift.bytes
+    return DONE_OK
+
+
 cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef const Replay* r = s.arena.replay
     cdef int64_t size = (<const int64_t*> r.tables.size.data)[r.first + i]
@@ -299,10 +366,13 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
         if size == 0:
             (<uint32_t*> s.block_of.data)[i] = NONE32
             return DONE_OK
-    if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32, &block) < 0:
+    if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32,
+            not captured(s, pool, stream), &block) < 0:
         return -1
     if action == A_ALLOC:
         (<uint32_t*> s.block_of.data)[i] = block
+        if block != NONE32 and s.a.keeps_log and note_place(s, i, block) < 0:
+            return -1
     if block == NONE32:
         if push_u32(&s.failed, <uint32_t> i) < 0 or tell_oom(s, i, size, stream) < 0:
             return -1
@@ -429,10 +499,10 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     memset(s, 0, sizeof(Simulation))
     s.arena = arena
     s.held = held
-    s.recorded_total = asked.recorded_total
-    s.recorded_handle = asked.recorded_handle
+    s.recorded = asked.recorded
     s.keeps_trace = asked.keeps_trace
     s.stopped_at = -1
+    s.recorded_want = <uint64_t> NO_TOTAL
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)
     buf_init(&s.waits, sizeof(Wait))
@@ -440,6 +510,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     buf_init(&s.waiting, sizeof(Waiting))
     buf_init(&s.late, 4)
     buf_init(&s.failed, 4)
+    buf_init(&s.shifts, sizeof(Shift))
     if (heap_init(&s.a, &asked.rules, &asked.limits, BASE, seed) < 0
             or edit_init(&s.edit, asked.edited, asked.factor, asked.twice, arena.replay, held) < 0):
         return fail(&s.status, ERR_MEMORY, "blocks")

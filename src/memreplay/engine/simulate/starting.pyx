@@ -1,4 +1,4 @@
-"""What the allocator held when the recording began: its segments and blocks, as the replay has them.
+"""What the allocator held when the recording began: segments and blocks, as the replay has them.
 
 Where an expandable segment's addresses begin and end no file says. Mapped ranges of the same pool
 and stream are taken for one where whole pages lie between them, and nothing of another one.
@@ -230,7 +230,7 @@ cdef int take_regions(Start* t) noexcept nogil:
             if take_segment(t, i, shelf) < 0:
                 return NO_MEMORY
         else:
-            handle = SMALL_SEGMENT if g.small else t.s.recorded_handle
+            handle = SMALL_SEGMENT if g.small else t.s.recorded.handle
             space = (t.s.a.limits.space + handle - 1) // handle * handle
             last = last_of(t, i, shelf, handle, space)
             if take_expandable(t, i, last, floor, shelf, handle, space) < 0:

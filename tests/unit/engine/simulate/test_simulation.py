@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,12 +22,19 @@ NAMES = st.sampled_from(list(SETTINGS))
 ROOMY = {name: replace(one, capacity=80 * GIB) for name, one in SETTINGS.items()}
 
 
-@given(name=NAMES, seed=st.integers(0, 2**32 - 1), steps=st.integers(20, 250))
-def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) -> None:
+@given(
+    name=NAMES,
+    seed=st.integers(0, 2**32 - 1),
+    steps=st.integers(20, 250),
+    reuses=st.booleans(),
+)
+def test_its_own_settings_give_the_same_again(
+    name: str, seed: int, steps: int, reuses: bool
+) -> None:
     """Each call of the driver, in place, size and order; the last block; the failures, too."""
     settings = SETTINGS[name]
-    snapshot, want = modelled(settings, seed, steps)
-    assert simulated(snapshot, settings, settings) == want
+    snapshot, want = modelled(settings, seed, steps, reuses=reuses)
+    assert simulated(snapshot, settings, settings, reuses=reuses) == want
 
 
 @given(recorded=NAMES, other=NAMES, seed=st.integers(0, 2**32 - 1), steps=st.integers(20, 250))
@@ -86,6 +94,117 @@ def test_a_smaller_card_fails_where_the_program_would() -> None:
     assert enough.active_peak == (46 * MIB, 3)  # the first block is not split
     assert enough.driver_allocs == 2
     assert enough.mapped_ranges == 2
+
+
+def aged(address: int) -> mr.Replay:
+    """Two segments that are half free, the older one at the higher address; a request for half of
+    one has the block at this address."""
+    low, high = 2**40, 2**40 + 2 * MIB
+    b = SnapshotBuilder().segment_alloc(low, 2 * MIB).alloc(low, MIB)
+    b.alloc(low + MIB, MIB).segment_alloc(high, 2 * MIB).alloc(high, MIB)
+    b.free(low, MIB).free(low + MIB, MIB).segment_free(low, 2 * MIB, frames=[("empty", "a.py", 9)])
+    b.alloc(high + MIB, MIB).segment_alloc(low, 2 * MIB).alloc(low, MIB)
+    b.free(high + MIB, MIB).alloc(address, MIB)
+    return mr.open(build.dump(b.build())).replay(0)
+
+
+@pytest.mark.parametrize("lowest_first", [False, True])
+def test_of_equal_blocks_it_takes_that_which_the_recording_took(lowest_first: bool) -> None:
+    """Newer versions of PyTorch that of the oldest segment, older ones that of the lowest
+    address."""
+    low, high = 2**40, 2**40 + 2 * MIB
+    replay = aged(low + MIB if lowest_first else high + MIB)
+    known = rules(ROOMY["default"])
+    first, second = (
+        _simulating.Simulation(replay.blocks, replay.holding, **known | {"reuses": reuses})
+        for reuses in (lowest_first, not lowest_first)
+    )
+    assert (first.reuses, first.misplaced) == (lowest_first, 0)
+    assert (second.reuses, second.misplaced) == (not lowest_first, 1)
+    assert replay.recorded.own.reuses == lowest_first
+    assert replay.recorded.reproduced
+
+
+def test_what_was_collected_the_program_did_not_empty() -> None:
+    """A request of the same call follows, and no memory was wanting."""
+    here: dict[str, Any] = {"frames": [("ask", "a.py", 1)]}
+    b = SnapshotBuilder().segment_alloc(2**40, 50 * MIB).alloc(2**40, 50 * MIB)
+    b.free(2**40, 50 * MIB).segment_free(2**40, 50 * MIB, **here)
+    b.segment_alloc(2**41, 60 * MIB, **here).alloc(2**41, 60 * MIB, **here)
+    replay = mr.open(build.dump(b.build())).replay(0)
+    known = rules(ROOMY["default"]) | {"recorded_limit": 200 * MIB}
+
+    def peak(**more: int) -> tuple[int, int]:
+        found = _simulating.Simulation(replay.blocks, replay.holding, **known | more)
+        return found.reserved_peak[0], found.recorded_retries
+
+    assert peak() == (110 * MIB, 1)  # asked again by the same call, for another reason
+    assert peak(recorded_collect_from=40 * MIB) == (110 * MIB, 0)
+    assert peak(recorded_collect_from=50 * MIB) == (60 * MIB, 0)  # as much is not collected
+    assert peak(recorded_limit=109 * MIB) == (110 * MIB, 1)  # it was wanting
+    collecting = {"recorded_collect_from": 40 * MIB, "collect_from": 40 * MIB}
+    assert peak(**collecting) == (60 * MIB, 0)
+
+
+def test_what_an_expandable_segment_waited_for_may_suffice() -> None:
+    """Nothing is mapped for a request then, and it is no less one that was asked for again."""
+    settings = replace(SETTINGS["expandable"], capacity=40 * MIB)
+    machine = Machine(settings)
+    device = machine.devices[0] = Placed(settings, BASE)
+    device.malloc(3 * MIB // 2, stack=(("begin", "a.py", 1),))
+    large = device.malloc(30 * MIB, stack=(("large", "a.py", 2),))
+    assert large
+    device.record_stream(large, 1)
+    device.free(large, (("free", "a.py", 3),))
+    assert device.malloc(15 * MIB, stack=(("again", "a.py", 4),))
+    snapshot, want = dumped(machine)
+    assert [name for name, *_ in want.calls] == ["segment_map", "segment_map", "segment_unmap"]
+    assert simulated(snapshot, settings, settings) == want
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    recorded = replay.recorded
+    assert recorded.reproduced
+    assert (recorded.own.retries, recorded.own.recorded_retries) == (1, 1)
+    roomy = simulated(snapshot, settings, ROOMY["expandable"])
+    assert [name for name, *_ in roomy.calls] == ["segment_map"] * 3
+
+
+@pytest.mark.parametrize("capacity", [70 * MIB, 99 * MIB])
+def test_what_was_asked_again_tells_how_small_the_card_was(capacity: int) -> None:
+    """At most: 40 MiB were reserved, and 60 more were not to be had."""
+    settings = replace(SETTINGS["default"], capacity=capacity)
+    machine = Machine(settings)
+    device = machine.devices[0] = Placed(settings, BASE)
+    first = device.malloc(40 * MIB, stack=(("first", "a.py", 1),))
+    assert first
+    device.free(first, (("free", "a.py", 2),))
+    assert device.malloc(60 * MIB, stack=(("again", "a.py", 3),))
+    snapshot, want = dumped(machine)
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    recorded = replay.recorded
+    assert (recorded.total_bytes, recorded.total_inferred) == (100 * MIB - 1, True)
+    assert recorded.reproduced
+    assert (recorded.outcome.alloc_retries, recorded.outcome.reserved_peak_bytes) == (1, want.peak)
+    assert replay.simulate().reasons == ()
+    other = replay.simulate("max_split_size_mb:40")
+    assert (other.outcome.alloc_retries, other.reasons) == (1, ("total_inferred",))
+    assert replay.simulate(total_bytes=100 * MIB).outcome.alloc_retries == 0
+
+
+@pytest.mark.parametrize(
+    "pool, stream, gives_back",
+    [((0, 0), 0, True), ((0, 1), 0, True), ((0, 1), 5, False), ((1, 0), 5, False)],
+)
+def test_in_a_capture_nothing_is_given_back(
+    pool: tuple[int, int], stream: int, gives_back: bool
+) -> None:
+    b = SnapshotBuilder().segment_alloc(2**40, 50 * MIB).alloc(2**40, 50 * MIB)
+    b.free(2**40, 50 * MIB)
+    where: dict[str, Any] = {"pool_id": pool, "stream": stream}
+    b.segment_alloc(2**41, 60 * MIB, **where).alloc(2**41, 60 * MIB, **where)
+    replay = mr.open(build.dump(b.build())).replay(0)
+    known = rules(replace(SETTINGS["default"], capacity=70 * MIB))
+    found = _simulating.Simulation(replay.blocks, replay.holding, **known)
+    assert (found.failed() == [], found.retries) == (gives_back, gives_back)
 
 
 def test_what_is_refused() -> None:

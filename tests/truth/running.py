@@ -1,0 +1,115 @@
+"""The server that runs cases: started for one torch, given cases, asked how they ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import memreplay
+from memreplay.dryrun.runtime import lay_out
+
+HERE = Path(__file__).parent
+INSIDE = Path(memreplay.__file__).parent / "dryrun" / "inside"
+PACKAGE = Path(memreplay.__file__).parent.parent  # of programs that record themselves
+
+
+class Ended(NamedTuple):
+    """A case that has run."""
+
+    name: str
+    pid: int
+    status: int
+    """0 where it ended as it was to."""
+    seconds: float
+
+
+class Server:
+    """Runs cases with the torch of one Python. It writes PID.pickle, PID.json and PID.truth."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        # Not imported: it would look for NVIDIA's libraries.
+        asked = "from importlib.util import find_spec; print(find_spec('torch').origin)"
+        torch = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True)
+        libraries = folder / "libraries"
+        libraries.mkdir(exist_ok=True)
+        runtime = lay_out(Path(torch.stdout.strip()).parent, libraries)
+        self.folder = folder
+        self.cuda = runtime.cuda
+        """The CUDA that its torch was built with."""
+        self.environment = {
+            **os.environ,
+            "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
+            "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, HERE.parent.parent, PACKAGE))),
+            "MEMREPLAY_DRYRUN": str(folder),
+            "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
+            "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONWARNINGS": "ignore",
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
+        }
+        """That in which its torch runs dry."""
+        self.process = subprocess.Popen(
+            [python, "-m", "tests.truth.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        if kind is not None:
+            self.process.terminate()
+        self.process.stdout.close()
+        self.process.wait()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended by an error."""
+        return bool(self.process.returncode)
+
+    def run(self, cases: Iterable[dict[str, Any]]) -> Iterator[Ended]:
+        """How each ended, as they end; fewer than there are cases where the server did first."""
+        lines = [json.dumps(case) for case in cases]
+        assert self.process.stdin
+        assert self.process.stdout
+        # It reads the next case when a process is free, and may write of others before.
+        writer = threading.Thread(target=self._write, args=([*lines, ""],), daemon=True)
+        writer.start()
+        for _ in lines:
+            line = self.process.stdout.readline()
+            if not line:
+                return
+            yield Ended(**json.loads(line))
+        writer.join()
+
+    def _write(self, lines: list[str]) -> None:
+        assert self.process.stdin
+        try:
+            for line in lines:
+                self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # it has ended, which `run` notices
+
+    def torch(self) -> str:
+        """Its version, once something has run."""
+        for path in self.folder.glob("*.json"):
+            return str(json.loads(path.read_text(encoding="utf-8"))["torch"])
+        return "unknown"
