@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,6 +112,35 @@ class Recorded:
         if column is not None and made.any():
             found[made > 0] = column[made[made > 0] - 1]
         return found
+
+    def renoted(
+        self,
+        events: Sequence[NDArray[np.uint32]],
+        addresses: NDArray[np.uint64],
+        of_addresses: NDArray[np.uint32],
+    ) -> dict[str, object]:
+        """The same notes of other events: a column of kinds a device, and the kinds of what was
+        there before, by address. Kinds and modules that are not among them are left out."""
+        there = np.unique(np.concatenate([*events, of_addresses]))
+        there = there[there != UNKNOWN]
+        kinds = self.kinds[there]
+        modules, kinds[:, 2] = np.unique(kinds[:, 2], return_inverse=True)
+
+        def column(of: NDArray[np.uint32]) -> str:
+            """From 1 on; 0 for nothing."""
+            return packed(np.where(of == UNKNOWN, 0, np.searchsorted(there, of) + 1).astype("<u4"))
+
+        return {
+            "categories": self.categories,
+            "phases": self.phases,
+            "modules": [self.modules[module] for module in modules.tolist()],
+            "kinds": packed(kinds.astype("<u4")),
+            "events": [column(of) for of in events],
+            "before": {
+                "addresses": packed(addresses.astype("<u8")),
+                "kinds": column(of_addresses),
+            },
+        }
 
 
 def packed(data: NDArray[Any]) -> str:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 ABSENT = _core.ABSENT_ID
 _OOM = _core.ACTIONS.index("oom")
-# What is kept of the recording's own notes: what is of events or of addresses is not true any more.
+_ALLOC = _core.ACTIONS.index("alloc")
+# What is kept of the recorder's notes as it is.
 _KEPT_NOTES = ("torch", "version")
 
 
@@ -39,11 +40,13 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
     """
     from memreplay.snapshot.snapshot import Snapshot
 
+    natives = {device: one.rerun(trace=True) for device, one in sorted(found.items())}
+
     def then(tables: _core.Tables) -> tuple[int, int]:
-        _Retelling(snap, tables).tell(found)
+        _Retelling(snap, tables).tell(found, natives)
         return snap.protocol, snap.stream_bytes
 
-    prelude = io.BytesIO(json.dumps(_prelude(snap, found)).encode())
+    prelude = io.BytesIO(json.dumps(_prelude(snap, found, natives)).encode())
     limits = Limits()
     native = _core.read(
         prelude.readinto,
@@ -65,7 +68,9 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
     return Snapshot(native, snap.file, snap.container, snap.file_bytes, project=snap.project)
 
 
-def _prelude(snap: Snapshot, found: Mapping[int, Simulated]) -> dict[str, object]:
+def _prelude(
+    snap: Snapshot, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]
+) -> dict[str, object]:
     """All that is not in tables."""
     made: dict[str, object] = {"segments": [], "device_traces": [], "external_annotations": []}
     for settings in {one.settings for one in found.values()}:  # all have the same
@@ -81,14 +86,43 @@ def _prelude(snap: Snapshot, found: Mapping[int, Simulated]) -> dict[str, object
         }
     if (flag := snap.kept("overflowed")) is not None:
         made["trace_alloc_overflowed"] = flag
-    notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
-    totals = {device: one.total_bytes for device, one in found.items()}
-    if any(total is not None for total in totals.values()):
-        places = range(1 + max(totals))
-        notes["cards"] = [{"total_bytes": totals.get(device)} for device in places]
-    if notes:
+    if notes := _notes(snap, found, natives):
         made["memreplay"] = notes
     return made
+
+
+def _notes(
+    snap: Snapshot, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]
+) -> dict[str, object]:
+    """What the recorder noted of the same allocations and steps, and the simulated card."""
+    notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
+    places = range(1 + max(natives, default=-1))
+    totals = {device: one.total_bytes for device, one in found.items()}
+    if any(total is not None for total in totals.values()):
+        notes["cards"] = [{"total_bytes": totals.get(device)} for device in places]
+    at = {device: np.asarray(native.trace()["at"]) for device, native in natives.items()}
+    steps = {device: snap.recorded_steps(device) for device in natives}
+    if any(steps.values()):
+        notes["steps"] = [
+            np.searchsorted(at[device], steps[device]).tolist() if device in natives else []
+            for device in places
+        ]
+    if snap.recorded is None:
+        return notes
+    columns = [np.empty(0, "u4") for _ in places]
+    addresses, kinds = [np.empty(0, "u8")], [np.empty(0, "u4")]
+    for device, native in natives.items():
+        replay, rows = found[device].replay, native.trace()
+        of_events = snap.recorded.of_events(replay)[np.asarray(rows["stack"]).astype(np.int64)]
+        columns[device] = np.where(np.asarray(rows["action"]) == _ALLOC, of_events, ABSENT)
+        addresses.append(np.asarray(replay.carried("address")))
+        kinds.append(snap.recorded.of_carried(replay))
+    notes["allocations"] = snap.recorded.renoted(
+        [column.astype("u4") for column in columns],
+        np.concatenate(addresses),
+        np.concatenate(kinds),
+    )
+    return notes
 
 
 class _Retelling:
@@ -117,9 +151,8 @@ class _Retelling:
             dtype="u1",
         )
 
-    def tell(self, found: Mapping[int, Simulated]) -> None:
+    def tell(self, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]) -> None:
         """All of it, in the order in which tables are filled."""
-        natives = {device: one.rerun(trace=True) for device, one in sorted(found.items())}
         segments = 0
         for device, native in natives.items():
             segments += self._segments(device, found[device].replay, native, segments)

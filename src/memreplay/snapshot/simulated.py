@@ -112,7 +112,7 @@ class Recorded:
         memory was short, as cached memory was given back for a request."""
         if self._seen or self.replay.card_bytes is not None:
             return False
-        return self._unlimited.recorded_retries > 0
+        return self.allowed_bytes is None and self._unlimited.recorded_short
 
     @cached_property
     def _unlimited(self) -> Simulation:

@@ -157,18 +157,18 @@ def test_its_own_settings_give_the_same_again(name: str, seed: int, steps: int) 
     replay = replayed(run.snapshot)
     found = replay.simulate()
     assert found.same
-    if run.gave_back and "oom" not in run.actions:
-        # How much there was no event says. It was short, and what was reserved was there.
-        assert replay.recorded.total_bytes in (None, want["reserved_peak_bytes"])
-        assert replay.recorded.total_inferred == (replay.recorded.total_bytes is not None)
-        assert replay.recorded.total_inferred or not run.retries
-        if not replay.recorded.reproduced:
-            assert found.reasons == ("not_reproduced",)
-            return
+    if replay.recorded.total_inferred:
+        # How much there was no event says: as much as was reserved is enough for the same again.
+        assert "oom" not in run.actions
+        assert replay.recorded.total_bytes == replay.measure("reserved").peak.bytes
     assert (found.exact, replay.recorded.reproduced) == (True, True)
     # The segment event is the request's that it was made for.
     want["reserved_peak_event"] = run.request(want["reserved_peak_event"])
-    assert told(found.outcome) == want
+    got = told(found.outcome)
+    if SETTINGS[name].max_split_size is not None:
+        # A retry that gave back oversize blocks alone looks like what PyTorch does before one.
+        del got["alloc_retries"], want["alloc_retries"]
+    assert got == want
     assert list(found.failed_events) == [i for i, one in enumerate(run.actions) if one == "oom"]
     assert found.stopped_event is None
     assert found.fits == (not found.failed_events)

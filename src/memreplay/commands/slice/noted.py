@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memreplay.engine.write._slicing import Excerpt
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.snapshot import Snapshot
@@ -43,8 +40,6 @@ def _allocations(
     """The kinds of what is written, of those the ones that are there, and their modules."""
     import numpy as np
 
-    from memreplay.snapshot.recorded import packed
-
     columns = [np.empty(0, "u4") for _ in places]
     addresses, of_addresses = [np.empty(0, "u8")], [np.empty(0, "u4")]
     for device, excerpt in by_device.items():
@@ -60,24 +55,7 @@ def _allocations(
         before = (of_carried != UNKNOWN) & ~np.isin(carried, np.array(leading, "u8"))
         addresses.append(carried[before])
         of_addresses.append(of_carried[before])
-    there = np.unique(np.concatenate([*columns, *of_addresses]))
-    there = there[there != UNKNOWN]
-    kinds = recorded.kinds[there]
-    modules, kinds[:, 2] = np.unique(kinds[:, 2], return_inverse=True)
-
-    def column(of: NDArray[np.uint32]) -> str:
-        """From 1 on; 0 for nothing."""
-        return packed(np.where(of == UNKNOWN, 0, np.searchsorted(there, of) + 1).astype("<u4"))
-
-    return {
-        "modules": [recorded.modules[module] for module in modules.tolist()],
-        "kinds": packed(kinds.astype("<u4")),
-        "events": [column(of) for of in columns],
-        "before": {
-            "addresses": packed(np.concatenate(addresses).astype("<u8")),
-            "kinds": column(np.concatenate(of_addresses)),
-        },
-    }
+    return recorded.renoted(columns, np.concatenate(addresses), np.concatenate(of_addresses))
 
 
 def _steps(steps: object, excerpt: Excerpt) -> list[int]:

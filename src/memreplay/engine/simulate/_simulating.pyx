@@ -112,6 +112,11 @@ cdef class Simulation:
         return self.s.recorded_retries
 
     @property
+    def recorded_short(self) -> bool:
+        """Whether cached memory was given back for a request in the recording."""
+        return self.s.recorded_short
+
+    @property
     def unplaced(self) -> int:
         """Blocks from before the recording of which nobody knows in which segment they lay."""
         return self.s.unplaced

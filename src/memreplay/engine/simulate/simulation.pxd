@@ -42,6 +42,7 @@ cdef struct Simulation:
     Edit edit
     int64_t recorded_total
     uint64_t recorded_handle
+    bint recorded_short      # its driver refused memory, or had to be asked for it again
     uint64_t recorded_retries  # how often the recording's driver was asked again
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     bint keeps_trace

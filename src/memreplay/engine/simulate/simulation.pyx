@@ -194,11 +194,15 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
             if gives_back(action[k]):
                 reserved -= <uint64_t> size[k]
             k += 1
-        again = k < r.events and asks(action[k]) and stack[i] == stack[k]
+        # Where a free that it waited for made room it asks for nothing more.
+        again = (k < r.events and stack[i] == stack[k]
+                 and (asks(action[k]) or (action[k] == A_ALLOC and stack[k] != EMPTY_STACK)))
         asked = asked_from(r, k)
-        if again and s.recorded_total >= 0 and action[k] != A_OOM:
+        # What has no stack may be of two calls.
+        if (again and stack[i] == EMPTY_STACK and s.recorded_total >= 0 and action[k] != A_OOM):
             again = before + asked > <uint64_t> s.recorded_total
         if again:
+            s.recorded_short = True
             w.first = <uint32_t> i
             w.stop = <uint32_t> k
             # One oversize block that suffices, and could not serve, goes before anything is waited
