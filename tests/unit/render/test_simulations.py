@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay.render.document import Place
 from memreplay.render.simulations import SETTINGS_WIDTH, settings_lines, settings_words
 
 
@@ -32,7 +31,7 @@ from memreplay.render.simulations import SETTINGS_WIDTH, settings_lines, setting
 )
 def test_settings_are_broken_behind_commas(settings: str, shown: list[str]) -> None:
     first, below = settings_lines(settings)
-    lines = [first, *(place.function for place, _ in below if isinstance(place, Place))]
+    lines = [first, *(place.function for place, _ in below)]
     assert lines == shown
     assert "".join(lines) == settings_words(settings)
     assert all(len(line) <= SETTINGS_WIDTH for line in lines)
