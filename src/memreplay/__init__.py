@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.replay import Replay, Usage
+    from memreplay.snapshot.retold import retold
     from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
 
 # Where each name is, and what it is called there if not the same.
@@ -102,6 +103,7 @@ _HOME = {
     "record": "recording.recorder:Recorder",
     "report": "commands.report.find:overview",
     "segments": "commands.segments.find:segments_report",
+    "retold": "snapshot.retold:retold",
     "simulate": "commands.simulate.find:simulate_report",
     "steps": "commands.steps.find:steps_report",
     "summary": "commands.summary.find:summarize",
@@ -154,6 +156,7 @@ __all__ = [
     "peak",
     "record",
     "report",
+    "retold",
     "segments",
     "simulate",
     "steps",

@@ -168,6 +168,7 @@ class Recorded:
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
+            # Of what goes its events do not always tell why.
             alloc_retries=self.own.retries if self.reproduced else self.own.recorded_retries,
             ooms=actions["oom"],
             failed_event=next(iter(replay.events_of("oom")), None),

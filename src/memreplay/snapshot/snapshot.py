@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from memreplay.snapshot import columns
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.recorded import Recorded
-    from memreplay.snapshot.simulated import Simulated
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -382,13 +381,6 @@ class Snapshot:
                 partial(_card_bytes, self.native, device),
             )
         return self._replays[device]
-
-    def simulated(self, found: Mapping[int, Simulated]) -> Snapshot:
-        """What a recording of simulations would have been, by device: a snapshot with their
-        events, segments and blocks. Devices that are not among them are left out."""
-        from memreplay.snapshot.retold import retold
-
-        return retold(self, found)
 
     # ---- for people
 

@@ -123,9 +123,9 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
     snapshot["allocator_settings"] = {"expandable_segments": False, "other": [1, "x"]}
     snap = mr.open(build.dump(snapshot))
     found = snap.replay(0).simulate("expandable_segments:True")
-    again = snap.simulated({0: found})
+    again = retold(snap, {0: found})
     assert again.recorder == {"cards": [{"total_bytes": 2**30}], "steps": [[0, 2]]}
-    assert snap.simulated({0: snap.replay(0).simulate(total_bytes=7)}).card_bytes(0) == 7
+    assert retold(snap, {0: snap.replay(0).simulate(total_bytes=7)}).card_bytes(0) == 7
     assert again.settings["other"] == [1, "x"]
     assert again.settings["expandable_segments"] is True
     assert again.replay(0).settings == found.settings
@@ -134,7 +134,7 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True", "roundup_power2_divisions:2"])
 def test_what_the_recorder_noted_stays_with_its_allocations(settings: str) -> None:
     snap = mr.open(ROOT / "tests/data" / "recorded_gpt.pkl.gz")
-    again = snap.simulated({0: snap.replay(0).simulate(settings)})
+    again = retold(snap, {0: snap.replay(0).simulate(settings)})
     assert again.recorded_flaw == ""
     for by in ("category", "module"):
         held = [of_groups(one, by) for one in (snap, again)]

@@ -142,7 +142,12 @@ def told(outcome: Outcome) -> dict[str, Any]:
 @given(name=st.sampled_from(list(SETTINGS)), seed=SEEDS, steps=STEPS)
 def test_what_the_recording_says_is_the_truth(name: str, seed: int, steps: int) -> None:
     run = ran(SETTINGS[name], seed, steps)
-    assert told(replayed(run.snapshot).recorded.outcome) == run.outcome()
+    recorded = replayed(run.snapshot).recorded
+    want, got = run.outcome(), told(recorded.outcome)
+    if not recorded.reproduced:
+        # Whether oversize blocks went alone or with all the others no event says.
+        assert got.pop("alloc_retries") <= want.pop("alloc_retries")
+    assert got == want
 
 
 @given(name=st.sampled_from(list(SETTINGS)), seed=SEEDS, steps=STEPS)

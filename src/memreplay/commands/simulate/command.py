@@ -182,8 +182,9 @@ def change_of(asked: Asked, selection: Selection) -> Change | None:
 def pickled(snap: Snapshot, found: Mapping[int, Simulated]) -> Iterator[bytes]:
     """What a recording of these simulations would have been, a device each."""
     from memreplay.commands.slice.find import cut
+    from memreplay.snapshot.retold import retold
 
-    return cut(snap.simulated(found))[1]
+    return cut(retold(snap, found))[1]
 
 
 def save(path: str, pieces: Iterator[bytes]) -> None:

@@ -212,7 +212,8 @@ cdef int add_frames(Tables* t, const Tables* other, const uint32_t* texts, Buf* 
     return 0
 
 
-cdef int add_stacks(Tables* t, const Tables* other, const uint32_t* frames, Buf* ids) noexcept nogil:
+cdef int add_stacks(Tables* t, const Tables* other, const uint32_t* frames,
+                    Buf* ids) noexcept nogil:
     cdef Buf made
     cdef const uint32_t* p
     cdef size_t n = 0

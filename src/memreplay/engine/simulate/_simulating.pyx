@@ -199,9 +199,9 @@ cdef class Simulation:
 
     def trace(self) -> dict:
         """The events as a recording of the simulation would have them, with `trace`: by name the
-        columns at (u64, the event whose time it has), stack (u64, the event whose stack), address (u64; of an oom what the
-        driver has left), size (i64), stream (u64), pool (u32, ABSENT_ID for the default pool) and
-        action (u8)."""
+        columns at (u64, the event whose time it has), stack (u64, the event whose stack), address
+        (u64; of an oom what the driver has left), size (i64), stream (u64), pool (u32, ABSENT_ID
+        for the default pool) and action (u8)."""
         cdef _heap.TraceEvent* row = <_heap.TraceEvent*> self.s.a.trace.data
         cdef size_t n = self.s.a.trace.len
         cdef size_t each = sizeof(_heap.TraceEvent)
@@ -219,7 +219,7 @@ cdef class Simulation:
         """The segments at the end and their blocks, as a snapshot lists them: by name the columns
         address (u64), size, allocated, active, requested (i64), stream (u64), made_at (i64, -1 for
         before the first event), pool (u32, ABSENT_ID for the default pool), small and expandable
-        (u8); of blocks address (u64), size, requested (i64), segment, stack (u32) and state (u8)."""
+        (u8); of blocks address (u64), size, requested (i64), segment, stack (u32), state (u8)."""
         cdef Owned segments = owned(sizeof(_retelling.ToldSegment))
         cdef Owned blocks = owned(sizeof(_retelling.ToldBlock))
         cdef _retelling.ToldSegment* g

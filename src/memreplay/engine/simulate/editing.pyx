@@ -5,7 +5,7 @@ the last allocation that comes before its end: a gradient of it, say. So both li
 they can be.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_item, push_u32

@@ -8,7 +8,7 @@ from memreplay.analysis.simulating.failing import failed_request
 from memreplay.snapshot.model import Frame
 from tests import build
 from tests.allocator import MIB
-from tests.unit.analysis.simulating.programs import scattered
+from tests.unit.analysis.simulating.programs import mixed, scattered
 
 
 def test_the_first_request_that_fails_and_who_asked() -> None:
@@ -34,3 +34,15 @@ def test_of_several_the_first() -> None:
     assert len(ooms) == 3
     assert failed is not None
     assert failed.event_index == ooms[0]
+
+
+def test_what_was_asked_for_is_not_what_its_segment_takes() -> None:
+    made = mixed(2)
+    snap = mr.open(build.dump(made))
+    replay = snap.replay()
+    total = replay.recorded.outcome.reserved_peak_bytes // 2
+    failed = failed_request(replay, Grouper(snap, "stack"), replay.simulate(total_bytes=total))
+    assert failed is not None
+    event = made["device_traces"][0][failed.event_index]
+    assert (event["action"], event["size"]) == ("alloc", failed.request_bytes)
+    assert event["size"] % MIB
