@@ -169,6 +169,11 @@ REASONS: dict[str, Reason] = {
         " settings would have made of it: what was simulated is an estimate",
         f"call {_RECORD}() first thing in the program",
     ),
+    "placed_by_address": Reason(
+        "where the driver put segments decided which of equal blocks served a request, and nobody"
+        " knows where it would put others: what was simulated is an estimate",
+        "",
+    ),
     "request_succeeds": Reason(
         "a request that failed in the recording succeeds in the simulation: what the program would"
         " have done next is not in the file",

@@ -73,12 +73,13 @@ _SIZE_T = 2**64
 _LONGEST = 1 << 17  # bytes that Linux has for a variable of the environment
 _SHOWN = 40
 
-_SPACE = re.compile(r"[ \t\n\v\f\r]+")
-_TOKEN = re.compile(r"[:,\[\]]|[^:,\[\]]+")
-# Each matches in one pass, whatever is behind it.
-_WHOLE = re.compile(r"[0-9]+")
-_REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEXADECIMAL = re.compile("[+-]?0[xX]")  # which is not 0 with more behind it
+# `re` compiles these when they are first needed: many a snapshot is read without. Each matches in
+# one pass, whatever is behind it.
+_SPACE = r"[ \t\n\v\f\r]+"
+_TOKEN = r"[:,\[\]]|[^:,\[\]]+"
+_WHOLE = r"[0-9]+"
+_REAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_HEXADECIMAL = r"[+-]?0[xX]"  # which is not 0 with more behind it
 
 
 class AllocatorSettings(NamedTuple):
@@ -109,7 +110,7 @@ def recorded_settings(found: dict[str, object]) -> AllocatorSettings:
     """
     text = found.get("PYTORCH_CUDA_ALLOC_CONF", found.get("PYTORCH_ALLOC_CONF"))
     said = AllocatorSettings()
-    if isinstance(text, str) and len(text) <= _LONGEST:
+    if isinstance(text, str) and 0 < len(text) <= _LONGEST:
         said = _Reading(said, exact=False).read(text)
     rules = block_rules(found)
     threshold = found.get("garbage_collection_threshold")
@@ -175,7 +176,7 @@ class _Reading:
         self.parts: list[tuple[str, list[str]]] = []
 
     def read(self, text: str) -> AllocatorSettings:
-        self.tokens = _TOKEN.findall(_SPACE.sub("", text))
+        self.tokens = re.findall(_TOKEN, re.sub(_SPACE, "", text))
         try:
             self.split()
         except UsageError:
@@ -337,7 +338,7 @@ class _Reading:
 
     def whole(self, key: str, value: str) -> int:
         """Digits, with more behind them where that is no error; as large as PyTorch has it."""
-        found = _WHOLE.fullmatch(value) if self.exact else _WHOLE.match(value)
+        found = re.fullmatch(_WHOLE, value) if self.exact else re.match(_WHOLE, value)
         digits = found[0].lstrip("0") or "0" if found else ""
         # Python makes no number of thousands of digits.
         if not digits or len(digits) > len(str(_SIZE_T)) or int(digits) >= _SIZE_T:
@@ -346,8 +347,8 @@ class _Reading:
 
     def real(self, key: str, value: str) -> float:
         """A decimal number that a double has with all its digits, as PyTorch asks for."""
-        found = _REAL.fullmatch(value) if self.exact else _REAL.match(value)
-        if found is None or _HEXADECIMAL.match(value):
+        found = re.fullmatch(_REAL, value) if self.exact else re.match(_REAL, value)
+        if found is None or re.match(_HEXADECIMAL, value):
             raise UsageError(f"{key} takes a number as 0.8, not {_shown(value)}")
         number = float(found[0])
         if abs(number) < sys.float_info.min and re.match("[^eE]*[1-9]", found[0]):

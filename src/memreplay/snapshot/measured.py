@@ -480,7 +480,7 @@ class Measured:
 class MeasuredTrace(Trace):
     """A trace with its measures: what a simulation of it asks for."""
 
-    recorded_allocator: object = None  # kept here by snapshot.simulated
+    recorded_allocator: object = None  # kept here by snapshot.recorded_allocator
 
     @property
     def card_bytes(self) -> int | None:

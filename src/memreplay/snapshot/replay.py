@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from memreplay.engine.query import _blockmap
     from memreplay.engine.replay import _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
-    from memreplay.snapshot.simulated import Edit, Recorded, Simulated
+    from memreplay.snapshot.recorded_allocator import Edit, Recorded
+    from memreplay.snapshot.simulated import Simulated
 
 
 class Replay(MeasuredTrace):
@@ -119,7 +120,7 @@ class Replay(MeasuredTrace):
     @property
     def recorded(self) -> Recorded:
         """What the recording's own allocator did, and whether simulating it gives the same."""
-        from memreplay.snapshot.simulated import recorded_of
+        from memreplay.snapshot.recorded_allocator import recorded_of
 
         return recorded_of(self)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.snapshot.simulated import Outcome
+from memreplay.snapshot.recorded_allocator import Outcome
 from tests import build
 from tests.allocator import GIB, MIB, Block, Machine, Settings, Stack, Truth
 from tests.allocator_strategies import SETTINGS, WEIGHTS
@@ -290,6 +290,34 @@ def test_a_recording_that_is_not_reproduced() -> None:
     assert not replay.recorded.reproduced
     assert replay.simulate().reasons == ("not_reproduced",)
     assert replay.simulate("expandable_segments:True").reasons == ("not_reproduced",)
+
+
+@pytest.mark.parametrize("reuses", [False, True])
+def test_where_the_driver_puts_segments(reuses: bool) -> None:
+    """Two free blocks of 14 MiB: one in the older segment, one at the lower address, if the driver
+    gives that of the first segment again."""
+    machine = Machine(Settings())
+    device = machine.devices[0] = Placed(Settings(), BASE)
+    device.reuses = reuses
+
+    def malloc(size: int) -> Block:
+        found = device.malloc(size, stack=(("malloc", "program.py", 1),))
+        assert found is not None
+        return found
+
+    first, older = malloc(14 * MIB), malloc(30 * MIB)
+    device.free(first)
+    device.empty_cache(stack=(("empty_cache", "program.py", 2),))
+    newer = malloc(14 * MIB)
+    device.free(older)
+    malloc(16 * MIB)
+    device.free(newer)
+    malloc(14 * MIB)
+    replay = replayed(machine.dump()[0])
+    assert (replay.recorded.reproduced, replay.recorded.own.reuses) == (True, reuses)
+    assert replay.simulate().reasons == ()
+    wanted = ("placed_by_address",) if reuses else ()
+    assert replay.simulate("max_split_size_mb:20").reasons == wanted
 
 
 def late() -> mr.Replay:

@@ -10,7 +10,7 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.filters import Filtering
 from memreplay.analysis.simulating.records import Changed
-from memreplay.snapshot.simulated import Edit
+from memreplay.snapshot.recorded_allocator import Edit
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
+    from memreplay.snapshot.recorded_allocator import Edit
     from memreplay.snapshot.replay import Replay
-    from memreplay.snapshot.simulated import Edit, Simulated
+    from memreplay.snapshot.simulated import Simulated
 
     T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.analysis.simulating.records import FailedRequest
 from memreplay.snapshot.model import Exactness
 from memreplay.snapshot.record import Record
-from memreplay.snapshot.simulated import Outcome
+from memreplay.snapshot.recorded_allocator import Outcome
 
 
 class Need(Record, frozen=True, kw_only=True):

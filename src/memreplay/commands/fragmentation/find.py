@@ -22,7 +22,7 @@ from memreplay.commands.fragmentation.result import (
 )
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
-from memreplay.snapshot.simulated import fullest
+from memreplay.snapshot.recorded_allocator import fullest
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.simulating.editing import Change
     from memreplay.analysis.simulating.records import Changed
-    from memreplay.snapshot.simulated import Edit, Simulated
+    from memreplay.snapshot.recorded_allocator import Edit
+    from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
 

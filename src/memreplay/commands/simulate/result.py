@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
 from memreplay.snapshot.model import Exactness
 from memreplay.snapshot.record import Record
-from memreplay.snapshot.simulated import Outcome
+from memreplay.snapshot.recorded_allocator import Outcome
 
 
 class DeviceSimulation(Record, frozen=True, kw_only=True):

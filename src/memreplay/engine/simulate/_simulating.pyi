@@ -39,6 +39,7 @@ class Simulation:
         twice: bool = False,
         log: bool = True,
         trace: bool = False,
+        alike: bool = False,
     ) -> Simulation: ...
     @property
     def blocks(self) -> Blocks: ...

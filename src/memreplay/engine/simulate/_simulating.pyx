@@ -30,6 +30,9 @@ cdef class Simulation:
     `recorded_limit`, cached memory was collected above `recorded_collect_from` (-1: no such bytes),
     and large expandable segments were mapped by `recorded_handle`.
 
+    With `alike`, and a log, it ends where it asks the driver for something else than the recording
+    did.
+
     The allocations that count in `edited` are of `factor` times their size (0: there are none), or,
     with `twice`, end when the next one has been made, and come back before the last one ahead of
     their end.
@@ -46,7 +49,7 @@ cdef class Simulation:
                   uint64_t space=1 << 42, bint reuses=False, int64_t recorded_limit=-1,
                   int64_t recorded_collect_from=-1, int64_t recorded_handle=20 << 20,
                   Measure edited=None, double factor=1.0, bint twice=False, bint log=True,
-                  bint trace=False):
+                  bint trace=False, bint alike=False):
         cdef _simulation.Asked asked
         cdef uint64_t seed = new_seed()
         cdef int code, i
@@ -82,6 +85,7 @@ cdef class Simulation:
         asked.twice = twice
         asked.keeps_log = log
         asked.keeps_trace = trace
+        asked.alike = alike
         with nogil:
             code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &asked, seed)
         if code != OK:
@@ -179,8 +183,7 @@ cdef class Simulation:
     def reproduced(self) -> tuple:
         """(how many of the recording's first segment events are those of the simulation, in kind
         and size, how many the recording has, how many the simulation); with a log alone."""
-        return (_simulation.equal_events(&self.s), self.s.arena.reserve.events.len,
-                self.s.a.log.len)
+        return self.s.equal, self.s.arena.reserve.events.len, self.s.a.log.len
 
     def log(self) -> list:
         """What was asked of the driver: (event, action code, address, bytes, stream, pool id or

@@ -23,7 +23,8 @@ from memreplay.engine.simulate.heap cimport (
     unshelve
 )
 from memreplay.engine.simulate.ordered cimport (
-    Entry, Place, ordered_before, ordered_entry, ordered_first, ordered_from, ordered_next
+    Entry, Place, ordered_before, ordered_drop_at, ordered_entry, ordered_first, ordered_from,
+    ordered_next
 )
 
 
@@ -35,9 +36,9 @@ cdef inline uint64_t could_grow_to(const Allocator* a, const SimBlock* b) noexce
     return b.size
 
 
-cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size) noexcept nogil:
-    # The smallest free block that is large enough; NONE32 where there is none. What can grow counts
-    # as large as it can grow.
+cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size, Place* place) noexcept nogil:
+    # The smallest free block that is large enough, and its place on the shelf; NONE32 where there
+    # is none. What can grow counts as large as it can grow.
     cdef Shelf* s = shelf_at(a, shelf)
     cdef Place p = ordered_from(&s.free, &a.chunks, size, 0)
     cdef const Entry* e = ordered_entry(&s.free, &a.chunks, p)
@@ -49,6 +50,7 @@ cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size) noexcept nog
     if e == NULL:
         return NONE32
     best = e.id
+    place[0] = p
     if can_expand(a, block_at(a, best)):
         if a.rules.expandable:
             ordered_next(&s.free, &a.chunks, &p)
@@ -57,6 +59,7 @@ cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size) noexcept nog
                    and could_grow_to(a, block_at(a, other.id))
                    < could_grow_to(a, block_at(a, best))):
                 best = other.id
+                place[0] = p
                 ordered_next(&s.free, &a.chunks, &p)
                 other = ordered_entry(&s.free, &a.chunks, p)
         else:
@@ -67,6 +70,7 @@ cdef uint32_t best_fit(Allocator* a, uint32_t shelf, uint64_t size) noexcept nog
             if e == NULL:
                 return NONE32
             best = e.id
+            place[0] = p
     if size < limit <= block_at(a, best).size:
         return NONE32
     if (size >= limit
@@ -329,39 +333,11 @@ cdef int release_pool(Allocator* a, uint32_t pool) noexcept nogil:
 
 # --- the program's side ---------------------------------------------------------------------------
 
-cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, uint32_t pool,
-              bint private_pool, bint retries, uint32_t* block) noexcept nogil:
-    # A block for so many bytes; NONE32 where neither the cache nor the driver has one. `retries`:
-    # whether cached memory may be given back for it.
-    cdef uint64_t size = round_size(&a.rules, <uint64_t> requested)
-    cdef bint small = size <= SMALL_LIMIT
-    cdef uint32_t shelf = shelf_for(a, stream, pool, private_pool, small)
-    cdef bint enough
-    cdef uint32_t i
+cdef int serve(Allocator* a, uint32_t i, uint32_t owner, int64_t requested, uint64_t size,
+               uint32_t* block) noexcept nogil:
+    # A free block that is on no shelf any more; what it has more than these bytes may stay free.
     cdef SimBlock* b
-    block[0] = NONE32
-    if shelf == NONE32:
-        return NO_MEMORY
-    i = best_fit(a, shelf, size)
-    if i == NONE32:
-        if collect(a) < 0 or ask_driver(a, shelf, size, &i) < 0:
-            return NO_MEMORY
-    if i == NONE32:
-        if release_oversize(a, shelf, size, &enough) < 0:
-            return NO_MEMORY
-        if enough and ask_driver(a, shelf, size, &i) < 0:
-            return NO_MEMORY
-    if i == NONE32 and retries:
-        if empty_cache(a, NONE32) < 0:
-            return NO_MEMORY
-        a.retries += 1
-        if ask_driver(a, shelf, size, &i) < 0:
-            return NO_MEMORY
-    if i == NONE32:
-        return DONE_OK
-    if unshelve(a, i) < 0:
-        return NO_MEMORY
-    if leaves_rest(&a.rules, small, a.rules.expandable, block_at(a, i).size, size):
+    if leaves_rest(&a.rules, size <= SMALL_LIMIT, a.rules.expandable, block_at(a, i).size, size):
         if cut(a, i, size) < 0 or shelve(a, block_at(a, i).next) < 0:
             return NO_MEMORY
     b = block_at(a, i)
@@ -379,7 +355,45 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
         a.active_peak = a.active
         a.active_peak_at = <int64_t> a.at
     block[0] = i
-    return tell(a, A_ALLOC, b.address, requested, shelf)
+    return tell(a, A_ALLOC, b.address, requested, b.shelf)
+
+
+cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, uint32_t pool,
+              bint private_pool, bint retries, uint32_t* block) noexcept nogil:
+    # A block for so many bytes; NONE32 where neither the cache nor the driver has one. `retries`:
+    # whether cached memory may be given back for it.
+    cdef uint64_t size = round_size(&a.rules, <uint64_t> requested)
+    cdef bint small = size <= SMALL_LIMIT
+    cdef uint32_t shelf = shelf_for(a, stream, pool, private_pool, small)
+    cdef bint enough
+    cdef uint32_t i
+    cdef Place place
+    block[0] = NONE32
+    if shelf == NONE32:
+        return NO_MEMORY
+    i = best_fit(a, shelf, size, &place)
+    if i != NONE32:
+        if ordered_drop_at(&shelf_at(a, shelf).free, &a.chunks, place) < 0:
+            return NO_MEMORY
+        return serve(a, i, owner, requested, size, block)
+    if collect(a) < 0 or ask_driver(a, shelf, size, &i) < 0:
+        return NO_MEMORY
+    if i == NONE32:
+        if release_oversize(a, shelf, size, &enough) < 0:
+            return NO_MEMORY
+        if enough and ask_driver(a, shelf, size, &i) < 0:
+            return NO_MEMORY
+    if i == NONE32 and retries:
+        if empty_cache(a, NONE32) < 0:
+            return NO_MEMORY
+        a.retries += 1
+        if ask_driver(a, shelf, size, &i) < 0:
+            return NO_MEMORY
+    if i == NONE32:
+        return DONE_OK
+    if unshelve(a, i) < 0:
+        return NO_MEMORY
+    return serve(a, i, owner, requested, size, block)
 
 
 cdef int let_go(Allocator* a, uint32_t block) noexcept nogil:

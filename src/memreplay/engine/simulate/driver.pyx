@@ -5,7 +5,8 @@ from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.simulate.ordered cimport (
-    Entry, chunks_free, chunks_init, ordered_add, ordered_drop, ordered_entry, ordered_from
+    Entry, chunks_free, chunks_init, ordered_add, ordered_drop, ordered_entry, ordered_free,
+    ordered_from, ordered_init
 )
 
 
@@ -17,7 +18,7 @@ cdef int driver_init(Driver* d, uint64_t base, bint reuses) noexcept nogil:
     memset(d, 0, sizeof(Driver))
     buf_init(&d.spans, sizeof(Span))
     buf_init(&d.spare, 4)
-    buf_init(&d.gaps.order, 4)
+    ordered_init(&d.gaps)
     chunks_init(&d.chunks)
     d.last = NONE32
     d.fresh = base
@@ -28,7 +29,7 @@ cdef int driver_init(Driver* d, uint64_t base, bint reuses) noexcept nogil:
 cdef void driver_free(Driver* d) noexcept nogil:
     buf_free(&d.spans)
     buf_free(&d.spare)
-    buf_free(&d.gaps.order)
+    ordered_free(&d.gaps)
     chunks_free(&d.chunks)
 
 

@@ -15,7 +15,7 @@ from memreplay.engine.simulate.driver cimport (
     driver_free, driver_give, driver_init, span_of
 )
 from memreplay.engine.simulate.ordered cimport (
-    chunks_free, chunks_init, ordered_add, ordered_drop
+    chunks_free, chunks_init, ordered_add, ordered_drop, ordered_free, ordered_init
 )
 
 
@@ -47,8 +47,8 @@ cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint6
 cdef void heap_free(Allocator* a) noexcept nogil:
     cdef uint64_t i
     for i in range(a.shelves.len):
-        buf_free(&shelf_at(a, <uint32_t> i).free.order)
-        buf_free(&shelf_at(a, <uint32_t> i).unmapped.order)
+        ordered_free(&shelf_at(a, <uint32_t> i).free)
+        ordered_free(&shelf_at(a, <uint32_t> i).unmapped)
     buf_free(&a.blocks)
     buf_free(&a.spare)
     buf_free(&a.segments)
@@ -144,8 +144,8 @@ cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint pr
         s.stream = stream
         s.pool = pool
         s.small = small
-        buf_init(&s.free.order, 4)
-        buf_init(&s.unmapped.order, 4)
+        ordered_init(&s.free)
+        ordered_init(&s.unmapped)
         if note_order(a, slot.value) < 0:
             return NONE32
     a.last_key = key

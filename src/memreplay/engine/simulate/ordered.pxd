@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 
 cdef enum:
-    CHUNK = 64       # entries
+    CHUNK = 32       # entries
 
 
 cdef struct Entry:
@@ -14,7 +14,7 @@ cdef struct Entry:
 
 cdef struct Chunk:
     uint32_t n
-    Entry entries[64]
+    Entry entries[32]
 
 
 cdef struct Chunks:
@@ -23,8 +23,14 @@ cdef struct Chunks:
     Buf spare        # u32: of those, which no set has
 
 
+cdef struct Chunked:
+    # A chunk that is not empty, and its last entry: searches read these alone up to the chunk.
+    uint64_t size, address
+    uint32_t id
+
+
 cdef struct Ordered:
-    Buf order        # u32: its chunks, of which none is empty
+    Buf order        # Chunked
     uint64_t len
 
 
@@ -34,17 +40,20 @@ cdef struct Place:
     uint32_t entry
 
 
+cdef void ordered_init(Ordered* s) noexcept nogil
+cdef void ordered_free(Ordered* s) noexcept nogil
 cdef void chunks_init(Chunks* c) noexcept nogil
 cdef void chunks_free(Chunks* c) noexcept nogil
 cdef int ordered_add(Ordered* s, Chunks* c, uint64_t size, uint64_t address,
                      uint32_t id) noexcept nogil
 cdef int ordered_drop(Ordered* s, Chunks* c, uint64_t size, uint64_t address) noexcept nogil
+cdef int ordered_drop_at(Ordered* s, Chunks* c, Place p) noexcept nogil
 cdef Place ordered_from(const Ordered* s, const Chunks* c, uint64_t size,
                         uint64_t address) noexcept nogil
 
 
 cdef inline Chunk* chunk_at(const Ordered* s, const Chunks* c, uint32_t at) noexcept nogil:
-    return <Chunk*> c.chunks.data + (<const uint32_t*> s.order.data)[at]
+    return <Chunk*> c.chunks.data + (<const Chunked*> s.order.data)[at].id
 
 
 cdef inline const Entry* ordered_entry(const Ordered* s, const Chunks* c,

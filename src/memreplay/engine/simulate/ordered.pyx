@@ -1,8 +1,17 @@
-"""Ordered sets of blocks: chunks of up to 64, each split when it is full."""
+"""Ordered sets of blocks: chunks of up to 32, each split when it is full."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
+
+
+cdef void ordered_init(Ordered* s) noexcept nogil:
+    buf_init(&s.order, sizeof(Chunked))
+    s.len = 0
+
+
+cdef void ordered_free(Ordered* s) noexcept nogil:
+    buf_free(&s.order)
 
 
 cdef void chunks_init(Chunks* c) noexcept nogil:
@@ -15,45 +24,54 @@ cdef void chunks_free(Chunks* c) noexcept nogil:
     buf_free(&c.spare)
 
 
-cdef inline bint precedes(const Entry* e, uint64_t size, uint64_t address) noexcept nogil:
-    return e.size < size or (e.size == size and e.address < address)
+cdef inline bint precedes(uint64_t its_size, uint64_t its_address, uint64_t size,
+                          uint64_t address) noexcept nogil:
+    # Without a jump: nobody can tell beforehand how it ends.
+    return (its_size < size) | ((its_size == size) & (its_address < address))
 
 
 cdef Place ordered_from(const Ordered* s, const Chunks* c, uint64_t size,
                         uint64_t address) noexcept nogil:
     # The first entry that does not come before this one.
+    cdef const Chunked* order = <const Chunked*> s.order.data
     cdef uint32_t lo = 0
-    cdef uint32_t hi = <uint32_t> s.order.len
-    cdef uint32_t mid
-    cdef const Chunk* chunk
+    cdef uint32_t n = <uint32_t> s.order.len
+    cdef uint32_t half
+    cdef const Entry* e
     cdef Place p
-    while lo < hi:
-        mid = (lo + hi) // 2
-        chunk = chunk_at(s, c, mid)
-        if precedes(&chunk.entries[chunk.n - 1], size, address):
-            lo = mid + 1
+    while n > 0:
+        half = n // 2
+        if precedes(order[lo + half].size, order[lo + half].address, size, address):
+            lo += half + 1
+            n -= half + 1
         else:
-            hi = mid
+            n = half
     p.at = lo
     p.entry = 0
     if lo == s.order.len:
         return p
-    chunk = chunk_at(s, c, lo)
+    # One of them is the first: the last does not come before it.
+    e = chunk_at(s, c, lo).entries
+    n = chunk_at(s, c, lo).n
     lo = 0
-    hi = chunk.n - 1
-    while lo < hi:
-        mid = (lo + hi) // 2
-        if precedes(&chunk.entries[mid], size, address):
-            lo = mid + 1
-        else:
-            hi = mid
+    while n > 1:
+        half = n // 2
+        lo += half * precedes(e[lo + half - 1].size, e[lo + half - 1].address, size, address)
+        n -= half
     p.entry = lo
     return p
 
 
+cdef inline void note_last(Ordered* s, const Chunks* c, uint32_t at) noexcept nogil:
+    cdef Chunked* its = <Chunked*> s.order.data + at
+    cdef const Chunk* chunk = chunk_at(s, c, at)
+    its.size = chunk.entries[chunk.n - 1].size
+    its.address = chunk.entries[chunk.n - 1].address
+
+
 cdef int new_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
     # An empty one at this place.
-    cdef uint32_t* order
+    cdef Chunked* order
     cdef uint32_t id
     if c.spare.len:
         c.spare.len -= 1
@@ -63,18 +81,18 @@ cdef int new_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
         id = <uint32_t> c.chunks.len
         if push_zeroed(&c.chunks) < 0:
             return -1
-    if push_u32(&s.order, id) < 0:
+    if push_zeroed(&s.order) < 0:
         return -1
-    order = <uint32_t*> s.order.data
-    memmove(order + at + 1, order + at, (s.order.len - 1 - at) * sizeof(uint32_t))
-    order[at] = id
+    order = <Chunked*> s.order.data
+    memmove(order + at + 1, order + at, (s.order.len - 1 - at) * sizeof(Chunked))
+    order[at].id = id
     return 0
 
 
 cdef int drop_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
-    cdef uint32_t* order = <uint32_t*> s.order.data
-    cdef uint32_t id = order[at]
-    memmove(order + at, order + at + 1, (s.order.len - 1 - at) * sizeof(uint32_t))
+    cdef Chunked* order = <Chunked*> s.order.data
+    cdef uint32_t id = order[at].id
+    memmove(order + at, order + at + 1, (s.order.len - 1 - at) * sizeof(Chunked))
     s.order.len -= 1
     return push_u32(&c.spare, id)
 
@@ -100,6 +118,8 @@ cdef int ordered_add(Ordered* s, Chunks* c, uint64_t size, uint64_t address,
         memcpy(half.entries, chunk.entries + CHUNK // 2, CHUNK // 2 * sizeof(Entry))
         half.n = CHUNK // 2
         chunk.n = CHUNK // 2
+        note_last(s, c, p.at)
+        note_last(s, c, p.at + 1)
         if p.entry > CHUNK // 2:
             p.at += 1
             p.entry -= CHUNK // 2
@@ -111,12 +131,18 @@ cdef int ordered_add(Ordered* s, Chunks* c, uint64_t size, uint64_t address,
     chunk.entries[p.entry].id = id
     chunk.n += 1
     s.len += 1
+    if p.entry == chunk.n - 1:
+        note_last(s, c, p.at)
     return 0
 
 
 cdef int ordered_drop(Ordered* s, Chunks* c, uint64_t size, uint64_t address) noexcept nogil:
     # An entry that is there. -1 when memory is out.
-    cdef Place p = ordered_from(s, c, size, address)
+    return ordered_drop_at(s, c, ordered_from(s, c, size, address))
+
+
+cdef int ordered_drop_at(Ordered* s, Chunks* c, Place p) noexcept nogil:
+    # The entry at a place. -1 when memory is out.
     cdef Chunk* chunk = chunk_at(s, c, p.at)
     cdef Chunk* other
     chunk.n -= 1
@@ -131,5 +157,8 @@ cdef int ordered_drop(Ordered* s, Chunks* c, uint64_t size, uint64_t address) no
         if other.n <= CHUNK // 4:
             memcpy(chunk.entries + chunk.n, other.entries, other.n * sizeof(Entry))
             chunk.n += other.n
+            note_last(s, c, p.at)
             return drop_chunk(s, c, p.at + 1)
+    if p.entry == chunk.n:
+        note_last(s, c, p.at)
     return 0

@@ -58,6 +58,8 @@ cdef struct Simulation:
     uint64_t recorded_want   # the least that it did not have then, with what was reserved
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     bint keeps_trace
+    bint alike           # it ends where it asks the driver for something else than the recording
+    uint64_t equal       # how many of the first segment events are those of the recording
     Buf shifts           # Shift, of each segment, where it is looked for
     uint64_t misplaced   # blocks that lie elsewhere in their segments than in the recording
     Buf failed           # u32: events whose requests failed
@@ -73,9 +75,9 @@ cdef struct Asked:
     double factor
     bint twice
     bint keeps_log, keeps_trace
+    bint alike               # with a log: end where it asks for something else than the recording
 
 
 cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Asked* asked,
                         uint64_t seed) noexcept nogil
-cdef uint64_t equal_events(const Simulation* s) noexcept nogil
 cdef void simulation_free(Simulation* s) noexcept nogil

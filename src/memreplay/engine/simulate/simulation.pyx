@@ -278,6 +278,28 @@ cdef int find_emptied(Simulation* s) noexcept nogil:
     return 0
 
 
+# --- what it has of the recording -----------------------------------------------------------------
+
+cdef void count_equal(Simulation* s) noexcept nogil:
+    # How many of the first recorded segment events are those of the simulation, in kind and size.
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> s.arena.reserve.events.data
+    cdef const SegmentEvent* log = <const SegmentEvent*> s.a.log.data
+    cdef uint64_t n = min(s.arena.reserve.events.len, s.a.log.len)
+    while (s.equal < n and action[events[s.equal]] == log[s.equal].action
+           and <uint64_t> size[events[s.equal]] == log[s.equal].size):
+        s.equal += 1
+
+
+cdef inline bint is_other(Simulation* s) noexcept nogil:
+    # Whether the driver has been asked for something else than in the recording.
+    if s.equal < s.a.log.len:
+        count_equal(s)
+    return s.equal < s.a.log.len
+
+
 # --- replaying it ---------------------------------------------------------------------------------
 
 cdef inline uint32_t block_of(const Simulation* s, uint32_t owner) noexcept nogil:
@@ -431,7 +453,7 @@ cdef int replay_events(Simulation* s) noexcept nogil:
         s.a.at = i
         if come_back(s, i, &b) < 0:
             return -1
-        if s.stopped_at >= 0:
+        if s.stopped_at >= 0 or (s.alike and is_other(s)):
             return DONE_OK
         s.a.stack = i
         while d < r.doubles.len and doubles[d].at == i:
@@ -501,6 +523,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     s.held = held
     s.recorded = asked.recorded
     s.keeps_trace = asked.keeps_trace
+    s.alike = asked.alike
     s.stopped_at = -1
     s.recorded_want = <uint64_t> NO_TOTAL
     buf_init(&s.block_of, 4)
@@ -517,21 +540,6 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     s.a.keeps_log = asked.keeps_log
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
+    count_equal(s)
     free_run(s)
     return OK
-
-
-cdef uint64_t equal_events(const Simulation* s) noexcept nogil:
-    # How many of the first recorded segment events are those of the simulation, in kind and size.
-    cdef const Replay* r = s.arena.replay
-    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
-    cdef const uint32_t* events = <const uint32_t*> s.arena.reserve.events.data
-    cdef const SegmentEvent* log = <const SegmentEvent*> s.a.log.data
-    cdef uint64_t n = min(s.arena.reserve.events.len, s.a.log.len)
-    cdef uint64_t i
-    for i in range(n):
-        if (action[events[i]] != log[i].action
-                or <uint64_t> size[events[i]] != log[i].size):
-            return i
-    return n
