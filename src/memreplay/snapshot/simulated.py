@@ -95,9 +95,7 @@ class Simulated:
 
     def _run(self, card: Card, *, log: bool = False, trace: bool = False) -> Simulation:
         recorded = recorded_of(self.replay)
-        return run(
-            self.replay, self.settings, card, recorded, edit=self.edit, log=log, trace=trace
-        )
+        return run(self.replay, self.settings, card, recorded, edit=self.edit, log=log, trace=trace)
 
     def rerun(self, *, trace: bool = False) -> Simulation:
         """The simulation again; with `trace` it keeps the events that a recording of it would
