@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.comparing.baseline import baseline_of as baseline
     from memreplay.analysis.groups.calltree import TreeShape
     from memreplay.analysis.selecting.selection import Selection
+    from memreplay.analysis.simulating.editing import Change
     from memreplay.commands.allocations.find import allocations_report as allocations
     from memreplay.commands.at.find import at_report as at
     from memreplay.commands.categories.find import categories_report as categories
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
+    "Change": "analysis.simulating.editing",
     "Estimate": "recording.estimate",
     "Filters": "snapshot.model",
     "Frame": "snapshot.model",
@@ -114,6 +116,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Change",
     "Estimate",
     "Filters",
     "Frame",

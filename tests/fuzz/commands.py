@@ -181,7 +181,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
                 snap,
                 settings=SETTINGS[dice % len(SETTINGS)],
                 total_bytes=TOTALS[dice // 4 % len(TOTALS)],
-                searched=dice % 16 == 0,
+                search=dice % 16 == 0,
             ),
             simulate_document,
             render_json,

@@ -144,6 +144,14 @@ REASONS: dict[str, Reason] = {
         " so categories, phases and modules are guessed",
         "",
     ),
+    "made_by_simulation": Reason(
+        "no recording: memreplay simulate made this snapshot of one, and says that it is exact",
+        "",
+    ),
+    "simulation_estimated": Reason(
+        "no recording: memreplay simulate made this snapshot of one, as an estimate",
+        "",
+    ),
     "fake_tensors": Reason(
         "an estimate under fake tensors (memreplay.estimate): no GPU ran it, and what some kernels"
         " take is missing",
@@ -182,6 +190,16 @@ REASONS: dict[str, Reason] = {
     "came_back_late": Reason(
         "the file does not tell when checkpointed allocations would be made again: this takes the"
         " latest moment that there is, which needs the least memory",
+        "",
+    ),
+    "streams_waited": Reason(
+        "a request waited for all streams where it did not in the recording, or the other way"
+        " round: when later frees would complete is not in the file",
+        "",
+    ),
+    "card_inferred": Reason(
+        "per_process_memory_fraction is a part of the card's memory, which the file does not tell:"
+        " the simulation takes it of what the driver has for the program, which is less",
         "",
     ),
     "total_inferred": Reason(

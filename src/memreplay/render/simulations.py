@@ -6,6 +6,7 @@ from memreplay.analysis.simulating.records import FailedRequest
 from memreplay.render.document import Below, Place
 from memreplay.render.units import count, size
 
+NOT_EXACT = "~"  # before what is an estimate
 DEFAULTS = "PyTorch's defaults"
 SETTINGS_WIDTH = 52  # cells in which two settings have room, in most cases
 

@@ -18,6 +18,15 @@ def size(n_bytes: int) -> str:
     return f"{sign}{value:.0f} B" if unit == 0 else f"{sign}{value:.1f} {UNITS[unit]}"
 
 
+def sizes(*n_bytes: int) -> tuple[str, ...]:
+    """Each as `size`; in MiB, or else in bytes, where two that differ would look the same."""
+    words = tuple(map(size, n_bytes))
+    different = len(set(n_bytes))
+    if len(set(words)) < different:
+        words = tuple(f"{one / (1 << 20):,.1f} MiB" for one in n_bytes)
+    return words if len(set(words)) == different else tuple(f"{one:,} B" for one in n_bytes)
+
+
 def signed_size(n_bytes: int) -> str:
     """`+1.5 MiB`, `-512 B`, `0 B`: a size that is a change."""
     return f"+{size(n_bytes)}" if n_bytes > 0 else size(n_bytes)

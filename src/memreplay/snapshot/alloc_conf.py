@@ -134,6 +134,8 @@ def changed_settings(settings: AllocatorSettings, text: str) -> AllocatorSetting
     Raises UsageError for what PyTorch would not take: other keys, values out of bounds, another
     form. See above for what it would take and this does not.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"settings are a text as 'expandable_segments:True', not {text!r}")
     return _Reading(settings, exact=True).read(text)
 
 

@@ -153,6 +153,11 @@ class Verdict(Record, frozen=True):
     exact: bool
     reasons: tuple[str, ...]
 
+    @property
+    def exactness(self) -> Exactness:
+        """The same as `exact`, as reports say it."""
+        return "exact" if self.exact else "estimated"
+
 
 MomentKind = Literal["event", "elapsed", "time"]
 

@@ -6,15 +6,14 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.snapshot.alloc_conf import AllocatorSettings
+from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
     from memreplay.snapshot.measured import Measured, MeasuredTrace
 
-SMALL_LIMIT, SMALL_SEGMENT = 1 << 20, 2 << 20
-LARGE_REQUEST = 10 << 20
+SMALL_SEGMENT = 2 << 20
 # What an expandable segment has addresses for where nobody knows the card: 9/8 of its memory.
 UNKNOWN_CARD = 80 << 30
 
@@ -90,6 +89,9 @@ class Recorded:
         self.settings = replay.settings
         self._made: dict[tuple[int | None, bool], Simulation] = {}
 
+    def __repr__(self) -> str:
+        return f"<Recorded: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
+
     @cached_property
     def _seen(self) -> dict[int, int]:
         """What was reserved and free at each request that failed, by its event."""
@@ -143,7 +145,7 @@ class Recorded:
             return int(self.settings.memory_fraction * self.replay.card_bytes)
         for event, free in self.replay.oom_free.items():
             request = self.replay.value("size", event)
-            if free >= _segment(request, self.settings) + SMALL_SEGMENT:
+            if free >= segment_bytes(max(request, 0), self.settings) + SMALL_SEGMENT:
                 return self.replay.measure("reserved").peak.bytes
         return None
 
@@ -306,11 +308,11 @@ def fullest(replay: MeasuredTrace) -> int:
     return replay.measure("active").highest(peak, last).event_index
 
 
-def _segment(request: int, settings: AllocatorSettings) -> int:
-    """What the driver is asked for at most, for a request."""
-    if request <= SMALL_LIMIT:
-        return SMALL_SEGMENT
-    if settings.expandable or request < LARGE_REQUEST:
-        handle = settings.large_segment_bytes
-        return -(-request // handle) * handle
-    return -(-request // SMALL_SEGMENT) * SMALL_SEGMENT
+def segment_bytes(request: int, settings: AllocatorSettings) -> int:
+    """What the driver is asked for, for a request of so many bytes; of expandable segments, which
+    grow from free memory at their end, at most."""
+    from memreplay.engine.simulate import _simulating
+
+    return _simulating.segment_bytes(
+        request, large_segment=settings.large_segment_bytes, expandable=settings.expandable
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import memreplay._core as _core
+from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
 from memreplay.snapshot.alloc_conf import spelled
 from memreplay.snapshot.settings import STEPS
@@ -36,10 +37,13 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
     """A snapshot with the simulated events of these devices, by their index. Others are left out.
 
     Events have the times and stacks of those that they were in the recording; segment events those
-    of the request that led to them.
+    of the request that led to them. What it is noted in the file (docs/format.md).
+
+    Raises UsageError for simulations of another snapshot or device, and for different settings.
     """
     from memreplay.snapshot.snapshot import Snapshot
 
+    _check(snap, found)
     natives = {device: one.rerun(trace=True) for device, one in sorted(found.items())}
 
     def then(tables: _core.Tables) -> tuple[int, int]:
@@ -68,12 +72,24 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
     return Snapshot(native, snap.file, snap.container, snap.file_bytes, project=snap.project)
 
 
+def _check(snap: Snapshot, found: Mapping[int, Simulated]) -> None:
+    """Raise UsageError for simulations that are not this snapshot's, or of several settings."""
+    for device, one in found.items():
+        if one.replay.device != device or snap.replay(device) is not one.replay:
+            raise UsageError(f"device {device}: the simulation is not of this snapshot's device")
+    if len({one.settings for one in found.values()}) > 1:
+        raise UsageError(
+            "a snapshot has one set of allocator settings, and these devices are simulated with"
+            " different ones: save them one by one (--device)"
+        )
+
+
 def _prelude(
     snap: Snapshot, found: Mapping[int, Simulated], natives: Mapping[int, Simulation]
 ) -> dict[str, object]:
     """All that is not in tables."""
     made: dict[str, object] = {"segments": [], "device_traces": [], "external_annotations": []}
-    for settings in {one.settings for one in found.values()}:  # all have the same
+    for settings in {one.settings for one in found.values()}:  # which all have
         made["allocator_settings"] = {
             **snap.settings,
             "PYTORCH_CUDA_ALLOC_CONF": spelled(settings),
@@ -96,6 +112,10 @@ def _notes(
 ) -> dict[str, object]:
     """What the recorder noted of the same allocations and steps, and the simulated card."""
     notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
+    notes["recorder"] = "simulate"
+    notes["simulated"] = {
+        "reasons": sorted({reason for one in found.values() for reason in one.reasons})
+    }
     places = range(1 + max(natives, default=-1))
     totals = {device: one.total_bytes for device, one in found.items()}
     if any(total is not None for total in totals.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
     from memreplay.snapshot.measured import MeasuredTrace
 
+MOST_BYTES = 1 << 61  # of a card: what the engine counts in has room for it
+
 SimulationReason = Literal[
     "began_with_memory",
     "came_back_late",
+    "card_inferred",
     "limit_inferred",
     "not_reproduced",
     "placed_by_address",
     "request_succeeds",
     "start_too_large",
     "start_unplaced",
+    "streams_waited",
     "total_inferred",
 ]
 
@@ -117,6 +122,14 @@ class Simulated:
         said = self.settings.memory_fraction, self.replay.settings.memory_fraction
         return self._given is None and said == (None, None)
 
+    @property
+    def _card_is_inferred(self) -> bool:
+        """Whether a fraction is taken of what the driver has for the process, as nobody knows the
+        card's memory."""
+        recorded = recorded_of(self.replay)
+        known = self.replay.card_bytes is not None and self.total_bytes == recorded.total_bytes
+        return self.settings.memory_fraction is not None and not known
+
     def _card(self, recorded_total: int | None, *, reuses: bool) -> Card:
         if self._is_same(recorded_total):
             allowed = recorded_of(self.replay).allowed_bytes
@@ -173,6 +186,13 @@ class Simulated:
         return None if found is None else found + self.replay.first_event
 
     @property
+    def resynced_event(self) -> int | None:
+        """The first event whose request waits for streams here and did not in the recording, or the
+        other way round. When frees after it complete nobody knows."""
+        found = self.native.resynced_at
+        return None if found is None else found + self.replay.first_event
+
+    @property
     def fits(self) -> bool:
         """Whether no request fails, and what was reserved before the recording has room."""
         total = self.total_bytes
@@ -201,12 +221,16 @@ class Simulated:
             served = set(self.replay.events_of("oom")) - set(self.failed_events)
             if served and self.stopped_event is None:
                 found.append("request_succeeds")
+            if self.resynced_event is not None:
+                found.append("streams_waited")
             if self.edit is not None and self.edit.twice:
                 found.append("came_back_late")
             if self._inferred and recorded.allowed_inferred:
                 found.append("limit_inferred")
             elif self._given is None and recorded.total_inferred:
                 found.append("total_inferred")
+            if self._card_is_inferred:
+                found.append("card_inferred")
         return tuple(found)
 
     @property
@@ -224,6 +248,10 @@ def simulate(
     """See `Replay.simulate`."""
     if isinstance(settings, str):
         settings = changed_settings(replay.settings, settings)
-    if total_bytes is not None and total_bytes <= 0:
-        raise UsageError("a card has more than 0 bytes")
+    elif not isinstance(settings, AllocatorSettings):
+        raise TypeError(f"settings are a text or AllocatorSettings, not {settings!r}")
+    if total_bytes is not None:
+        total_bytes = operator.index(total_bytes)
+        if not 0 < total_bytes <= MOST_BYTES:
+            raise UsageError(f"a card has from 1 to {MOST_BYTES:,} bytes, not {total_bytes:,}")
     return Simulated(replay, settings, total_bytes, edit)

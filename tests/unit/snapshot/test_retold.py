@@ -99,7 +99,10 @@ def test_it_reads_as_what_was_simulated(name: str, other: str, seed: int, before
     assert again.replay(0).recorded.outcome == replaced(found.outcome, again)
     assert again.replay(0).recorded.reproduced or start
     if not start:
-        assert map_verdict(again, again.replay(0), strict=True).exact
+        trust = map_verdict(again, again.replay(0), strict=True)
+        name = "made_by_simulation" if found.exact else "simulation_estimated"
+        assert set(trust.reasons) - {"pending_frees", "synthetic_pool_events"} == {name}
+        assert (trust.trusted, trust.exact) == (True, found.exact)
 
 
 def replaced(outcome: Any, snap: Snapshot) -> Any:
@@ -124,11 +127,33 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
     snap = mr.open(build.dump(snapshot))
     found = snap.replay(0).simulate("expandable_segments:True")
     again = retold(snap, {0: found})
-    assert again.recorder == {"cards": [{"total_bytes": 2**30}], "steps": [[0, 2]]}
+    assert again.recorder == {
+        "cards": [{"total_bytes": 2**30}],
+        "recorder": "simulate",
+        "simulated": {"reasons": []},
+        "steps": [[0, 2]],
+    }
     assert retold(snap, {0: snap.replay(0).simulate(total_bytes=7)}).card_bytes(0) == 7
     assert again.settings["other"] == [1, "x"]
     assert again.settings["expandable_segments"] is True
     assert again.replay(0).settings == found.settings
+
+
+def test_simulations_of_others() -> None:
+    b = build.SnapshotBuilder(2)
+    for device in (0, 1):
+        at = 2**40 + (device << 30)
+        b.segment_alloc(at, 20 << 20, device).alloc(at, 5 << 20, device)
+    data = build.dump(b.finish_segments().build())
+    snap, other = mr.open(data), mr.open(data)
+    mine = {device: snap.replay(device).simulate() for device in (0, 1)}
+    assert retold(snap, mine).devices == (0, 1)
+    for wrong in ({0: other.replay(0).simulate()}, {1: mine[0]}, {3: mine[0]}):
+        with pytest.raises(mr.UsageError, match="the simulation is not of this snapshot's device"):
+            retold(snap, wrong)
+    differs = mine | {1: snap.replay(1).simulate("expandable_segments:True")}
+    with pytest.raises(mr.UsageError, match="a snapshot has one set of allocator settings"):
+        retold(snap, differs)
 
 
 @pytest.mark.parametrize("settings", ["", "expandable_segments:True", "roundup_power2_divisions:2"])

@@ -320,6 +320,36 @@ def test_where_the_driver_puts_segments(reuses: bool) -> None:
     assert replay.simulate("max_split_size_mb:20").reasons == wanted
 
 
+def waiting(*, total: int) -> mr.Replay:
+    """A free that waits for a stream, and a request that fails unless streams are waited for."""
+    settings = Settings(capacity=total)
+    machine = Machine(settings)
+    device = machine.devices[0] = Placed(settings, BASE)
+    block = device.malloc(40 * MIB, stack=(("malloc", "program.py", 1),))
+    assert block is not None
+    device.record_stream(block, 7)
+    device.free(block, (("free", "program.py", 2),))
+    device.malloc(50 * MIB, stack=(("malloc", "program.py", 3),))
+    device.finish_stream(7)
+    device.malloc(10 * MIB, stack=(("malloc", "program.py", 4),))
+    return replayed(machine.dump()[0])
+
+
+def test_streams_that_a_request_waits_for() -> None:
+    """When frees complete after that no file tells."""
+    short, roomy = waiting(total=60 * MIB), waiting(total=200 * MIB)
+    for replay in (short, roomy):
+        assert replay.recorded.reproduced
+        assert replay.simulate().resynced_event is None
+    for found in (
+        short.simulate(total_bytes=200 * MIB),
+        roomy.simulate(total_bytes=60 * MIB),
+    ):
+        assert found.resynced_event is not None
+        assert "streams_waited" in found.reasons
+    assert "streams_waited" not in roomy.simulate(total_bytes=150 * MIB).reasons
+
+
 def late() -> mr.Replay:
     """64 MiB in use before the recording, and 20 cached."""
     b = SnapshotBuilder().alloc(BASE + 128 * MIB, 4 * MIB)
@@ -437,12 +467,6 @@ def test_what_the_recorder_noted_of_the_card() -> None:
     assert not replay.simulate("per_process_memory_fraction:0.49").fits
 
 
-@pytest.mark.parametrize("total", [0, -1])
-def test_a_card_without_memory(total: int) -> None:
-    with pytest.raises(mr.UsageError, match="a card has more than 0 bytes"):
-        small(MIB).simulate(total_bytes=total)
-
-
 def test_settings_that_there_are_not() -> None:
     with pytest.raises(mr.UsageError, match="there is no allocator setting 'nothing'"):
         small(MIB).simulate("nothing:1")
@@ -499,3 +523,17 @@ def test_what_is_asked_of_real_recordings_stays_the_same(corpus_file: Path) -> N
         assert outcome.requested_peak_event == peak.event_index
         assert outcome.active_peak_bytes >= peak.bytes
         assert outcome.reserved_peak_bytes >= outcome.active_peak_bytes
+
+
+@pytest.mark.parametrize("total", [-1, 0, 1 << 62, 1 << 70])
+def test_cards_that_there_are_not(total: int) -> None:
+    with pytest.raises(mr.UsageError, match="a card has from 1 to"):
+        small(30 * MIB).simulate(total_bytes=total)
+
+
+def test_what_is_no_setting_and_no_size() -> None:
+    replay = small(30 * MIB)
+    with pytest.raises(TypeError, match="settings are a text"):
+        replay.simulate(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="str"):
+        replay.simulate(total_bytes="40GiB")  # type: ignore[arg-type]

@@ -212,7 +212,7 @@ class SnapshotSide:
             count=count,
             event_index=level.event_index,
             time_us=usage.replay.time_us(level.event_index),
-            exactness="exact" if trust.exact else "estimated",
+            exactness=trust.exactness,
             trusted=trust.trusted,
             reasons=trust.reasons,
         )
@@ -271,7 +271,7 @@ class BaselineSide:
             count=peak.count,
             event_index=peak.event_index,
             time_us=None,
-            exactness="exact" if trust.exact else "estimated",
+            exactness=trust.exactness,
             trusted=trust.trusted,
             reasons=trust.reasons,
         )

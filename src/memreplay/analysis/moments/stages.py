@@ -39,7 +39,7 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
     return DeviceStages(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         trusted=trust.trusted,
         reasons=trust.reasons,
         peak_bytes=usage.peak.bytes,

@@ -13,6 +13,8 @@ from memreplay.analysis.simulating.records import Changed
 from memreplay.snapshot.recorded_allocator import Edit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from memreplay.analysis.categories.rules import Rule
     from memreplay.snapshot.model import Filters
     from memreplay.snapshot.replay import Replay
@@ -48,13 +50,20 @@ class Editor:
         self._grouper = Grouper(snap, "category", rules) if change.categories else None
 
     def edit(self, replay: Replay) -> Edit:
-        """The change of one device's program. Raises UsageError where it changes nothing."""
+        """The change of one device's program, which may be one of nothing."""
         chosen = replay.measure("requested")
         if self._filtering is not None:
             chosen = self._filtering.filtered(chosen)
         if self._grouper is not None:
             chosen = of_categories(self._grouper, chosen, self.change.categories)
         return Edit(chosen, self.change.factor, self.change.twice)
+
+
+def changes_nothing(edits: Iterable[Edit]) -> bool:
+    """Whether none of them is of anything. Blocks from before the recording can be left out, and no
+    more."""
+    found = map(changed_by, edits)
+    return not any(one.allocations or (one.carried_blocks and not one.factor) for one in found)
 
 
 def changed_by(edit: Edit) -> Changed:

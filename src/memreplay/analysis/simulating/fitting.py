@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.simulating.searching import candidates, cost, on_threads, prepare
+from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.snapshot.alloc_conf import AllocatorSettings
@@ -24,15 +25,30 @@ class Smallest(NamedTuple):
 
 def smallest(replay: Replay, settings: AllocatorSettings) -> Smallest:
     """With these settings. Between two sizes of which the smaller one fails and the larger one does
-    the steps are halved; that all above it do, too, is likely, and not sure."""
-    roomy = replay.simulate(settings, total_bytes=ROOMY)
-    return _between(replay, settings, 0, -(-roomy.outcome.reserved_peak_bytes // STEP))
+    the steps are halved; that all above it do, too, is likely, and not sure.
+
+    Raises UsageError where no card is large enough, as with a memory fraction of 0.
+    """
+    whole = settings._replace(memory_fraction=None)
+    peak = replay.simulate(whole, total_bytes=ROOMY).outcome.reserved_peak_bytes
+    high = -(-peak // STEP)
+    if settings.memory_fraction is None or high == 0:
+        return _between(replay, settings, 0, high)
+    # The program has a part of the card alone, and what is collected depends on that.
+    high = int(min(high / max(settings.memory_fraction, 1e-9), ROOMY // STEP))
+    while not _fits(replay, settings, high):
+        if high >= ROOMY // STEP:
+            part = f"per_process_memory_fraction:{settings.memory_fraction:g}"
+            raise UsageError(f"with {part} no card is large enough")
+        high = min(2 * high, ROOMY // STEP)
+    return _between(replay, settings, 0, high)
 
 
-def smallest_of_all(replay: Replay, start: AllocatorSettings) -> Smallest:
-    """With any of the `candidates`; of equal ones the first, which is `start`."""
+def smallest_of_all(replay: Replay, start: Smallest) -> Smallest:
+    """With any of the `candidates` for the settings of `start`; of equal ones the first, which is
+    `start`."""
     prepare(replay)
-    best = smallest(replay, start)
+    best = start
     lock = threading.Lock()
 
     def work(settings: AllocatorSettings) -> Smallest | None:
@@ -40,22 +56,26 @@ def smallest_of_all(replay: Replay, start: AllocatorSettings) -> Smallest:
         most = best.total_bytes
         if most < STEP or not _fits(replay, settings, most // STEP - 1):
             return None
-        peak = replay.simulate(settings, total_bytes=ROOMY).outcome.reserved_peak_bytes
-        high = min(most // STEP - 1, -(-peak // STEP))
+        high = most // STEP - 1
+        if settings.memory_fraction is None:
+            peak = replay.simulate(settings, total_bytes=ROOMY).outcome.reserved_peak_bytes
+            high = min(high, -(-peak // STEP))
         found = _between(replay, settings, 0, high)
         with lock:
             if found.total_bytes < best.total_bytes:
                 best = found
         return found
 
-    others = [one for one in candidates(start) if one != start]
+    others = [one for one in candidates(start.settings) if one != start.settings]
     found = on_threads(work, others)
     least = min((one.total_bytes for one in found if one is not None), default=best.total_bytes)
-    if least >= best.total_bytes and best.settings == start:
-        return best
+    if least >= start.total_bytes:
+        return start
     # Of those that need as little the best, whichever thread came first.
     equal = [one for one in found if one is not None and one.total_bytes == least]
-    equal.sort(key=lambda one: cost(replay.simulate(one.settings, total_bytes=least), start))
+    equal.sort(
+        key=lambda one: cost(replay.simulate(one.settings, total_bytes=least), start.settings)
+    )
     return equal[0]
 
 

@@ -54,13 +54,14 @@ def search(
     total_bytes: int | None = None,
     edit: Edit | None = None,
 ) -> list[Simulated]:
-    """What comes of each of the `candidates`, the best first."""
+    """What comes of each of the `candidates`, and of the recording's own settings, the best
+    first."""
     prepare(replay)
     if edit is not None:
         edit.prepare()
     found = on_threads(
         lambda settings: replay.simulate(settings, total_bytes=total_bytes, edit=edit),
-        candidates(start),
+        dict.fromkeys((*candidates(start), replay.settings)),
     )
     return sorted(found, key=lambda one: cost(one, start))
 

@@ -22,6 +22,7 @@ EXACT_ALL_THE_SAME = {
     "pending_frees",
     "recording_begun_late",
     "ring_overflow",
+    "made_by_simulation",
     "synthetic_pool_events",
 }
 # What is left is exact, and what came before is lost.
@@ -32,6 +33,7 @@ REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {
     "fake_tensors",
     "pending_at_start",
     "segment_events_unseen",
+    "simulation_estimated",
 }
 
 # The actions by which reserved memory grows.
@@ -178,8 +180,13 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("ring_overflow")
     if snap.recorded_flaw:
         reasons.append("notes_disagree")
-    if snap.recorder.get("recorder") == "estimate":
+    recorder = snap.recorder.get("recorder")
+    if recorder == "estimate":
         reasons.append("fake_tensors")
+    if recorder == "simulate":
+        noted = snap.recorder.get("simulated")
+        is_exact = isinstance(noted, dict) and noted.get("reasons") == []
+        reasons.append("made_by_simulation" if is_exact else "simulation_estimated")
     return reasons
 
 

@@ -120,7 +120,7 @@ def _device(
     return DeviceAllocations(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         allocations=whole.made,
         allocated_bytes=whole.bytes,
         frees=ended,

@@ -134,7 +134,7 @@ def device_at(
     return DeviceAt(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         moment=when,
         event_index=event,
         time_us=replay.time_us(event),

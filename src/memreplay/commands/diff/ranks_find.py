@@ -64,7 +64,7 @@ def _side(
         bytes=usage.peak.bytes if at_peak else usage.bytes_at(event),
         event_index=event,
         time_us=usage.replay.time_us(event),
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         trusted=trust.trusted,
         reasons=trust.reasons,
     )

@@ -12,6 +12,7 @@ from memreplay.analysis.simulating.fitting import smallest, smallest_of_all
 from memreplay.analysis.simulating.searching import search
 from memreplay.analysis.simulating.verdicts import simulation_verdict
 from memreplay.commands.fits.result import DeviceFits, Fit, FitsReport, Need
+from memreplay.errors import NothingToTellError
 from memreplay.snapshot.alloc_conf import changed_settings, spelled
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.simulating.fitting import Smallest
     from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
 
@@ -34,57 +37,81 @@ def fits_report(
     """Every device that was read, with `settings` changed in those of its recording, on a card of
     each of `totals`, in bytes.
 
-    Raises UsageError for settings that PyTorch would not take.
+    Raises UsageError for settings that PyTorch would not take, and NothingToTellError where there
+    are cards and no events.
     """
     selection = selected(selection, choices)
+    devices = [snap.replay(device) for device in chosen_devices(snap, selection)]
+    if totals and not any(replay.events for replay in devices):
+        raise NothingToTellError("no events, so nothing tells whether the program fits")
     grouper = Grouper(snap, "stack")
-    devices = []
-    for device in chosen_devices(snap, selection):
-        replay = snap.replay(device)
-        start = changed_settings(replay.settings, settings)
-        devices.append(_device(snap, replay, grouper, start, totals, strict=selection.strict))
-    return FitsReport(file=snap.file, truncated=snap.truncation is not None, devices=tuple(devices))
-
-
-def _device(
-    snap: Snapshot,
-    replay: Replay,
-    grouper: Grouper,
-    start: AllocatorSettings,
-    totals: tuple[int, ...],
-    *,
-    strict: bool,
-) -> DeviceFits:
-    need = smallest(replay, start)
-    at_need = replay.simulate(start, total_bytes=max(need.total_bytes, 1))
-    trust = simulation_verdict(snap, replay, at_need, strict=strict)
-    return DeviceFits(
-        device=replay.device,
-        first_event=replay.first_event,
-        events=replay.events,
-        settings=spelled(start),
-        recorded_settings=spelled(replay.settings),
-        need=_need(need),
-        least=_need(smallest_of_all(replay, start)),
-        cards=tuple(_fit(replay, grouper, start, total) for total in totals),
-        exactness="exact" if trust.exact else "estimated",
-        trusted=trust.trusted,
-        reasons=trust.reasons,
+    totals = tuple(dict.fromkeys(totals))
+    return FitsReport(
+        file=snap.file,
+        truncated=snap.truncation is not None,
+        devices=tuple(
+            _Judging(snap, replay, grouper, strict=selection.strict).judged(
+                changed_settings(replay.settings, settings), totals
+            )
+            for replay in devices
+        ),
     )
 
 
-def _need(found: Smallest) -> Need:
-    return Need(settings=spelled(found.settings), total_bytes=found.total_bytes)
+class _Judging:
+    """One device's program."""
+
+    def __init__(self, snap: Snapshot, replay: Replay, grouper: Grouper, *, strict: bool) -> None:
+        self.snap = snap
+        self.replay = replay
+        self.grouper = grouper
+        self.strict = strict
+
+    def judged(self, start: AllocatorSettings, totals: tuple[int, ...]) -> DeviceFits:
+        """What it needs with these settings, and whether it fits on cards of these sizes."""
+        replay = self.replay
+        need = smallest(replay, start)
+        least = smallest_of_all(replay, need)
+        on_cards = [replay.simulate(start, total_bytes=total) for total in totals]
+        verdicts = [self._verdict(one) for one in on_cards]
+        of_need, of_least = (
+            self._verdict(replay.simulate(one.settings, total_bytes=max(one.total_bytes, 1)))
+            for one in (need, least)
+        )
+        all_of_them = (of_need, of_least, *verdicts)
+        return DeviceFits(
+            device=replay.device,
+            first_event=replay.first_event,
+            events=replay.events,
+            settings=spelled(start),
+            recorded_settings=spelled(replay.settings),
+            need=_need(need, of_need),
+            least=_need(least, of_least),
+            cards=tuple(map(self._fit, totals, on_cards, verdicts)),
+            exactness="exact" if all(one.exact for one in all_of_them) else "estimated",
+            trusted=of_need.trusted,
+            reasons=tuple(dict.fromkeys(name for one in all_of_them for name in one.reasons)),
+        )
+
+    def _verdict(self, found: Simulated) -> Verdict:
+        return simulation_verdict(self.snap, self.replay, found, strict=self.strict)
+
+    def _fit(self, total: int, mine: Simulated, trust: Verdict) -> Fit:
+        others = [] if mine.fits else search(self.replay, mine.settings, total)
+        return Fit(
+            total_bytes=total,
+            fits=mine.fits,
+            simulated=mine.outcome,
+            failed=failed_request(self.replay, self.grouper, mine),
+            stopped_event=mine.stopped_event,
+            exactness=trust.exactness,
+            others=tuple(spelled(one.settings) for one in others if one.fits),
+        )
 
 
-def _fit(replay: Replay, grouper: Grouper, start: AllocatorSettings, total: int) -> Fit:
-    mine = replay.simulate(start, total_bytes=total)
-    others = [] if mine.fits else [one for one in search(replay, start, total) if one.fits]
-    return Fit(
-        total_bytes=total,
-        fits=mine.fits,
-        simulated=mine.outcome,
-        failed=failed_request(replay, grouper, mine),
-        stopped_event=mine.stopped_event,
-        others=tuple(spelled(one.settings) for one in others),
+def _need(found: Smallest, trust: Verdict) -> Need:
+    return Need(
+        settings=spelled(found.settings),
+        total_bytes=found.total_bytes,
+        exactness=trust.exactness,
     )

@@ -15,6 +15,8 @@ class Need(Record, frozen=True, kw_only=True):
     """As PYTORCH_CUDA_ALLOC_CONF spells them; empty for PyTorch's defaults."""
     total_bytes: int
     """What the driver has to have for the program."""
+    exactness: Exactness
+    """Whether that is exact."""
 
 
 class Fit(Record, frozen=True, kw_only=True):
@@ -32,6 +34,8 @@ class Fit(Record, frozen=True, kw_only=True):
     stopped_event: int | None
     """The event with whose request the simulation ends, as it did not fail in the recording; null
     if it does not end before the recording."""
+    exactness: Exactness
+    """Whether that is exact."""
     others: tuple[str, ...]
     """Where it does not fit: other settings with which it would, of some 30, the best first."""
 
@@ -53,8 +57,10 @@ class DeviceFits(Record, frozen=True, kw_only=True):
     cards: tuple[Fit, ...]
     """One for each size that was asked about, in the order of the command line."""
     exactness: Exactness
+    """`exact` if all of these are."""
     trusted: bool
     reasons: tuple[str, ...]
+    """Of all of these."""
 
 
 class FitsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fits/1"):

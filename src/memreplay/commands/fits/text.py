@@ -19,12 +19,15 @@ from memreplay.render.document import (
 from memreplay.render.holders import coded_row
 from memreplay.render.reasons import reason_notes
 from memreplay.render.simulations import (
+    NOT_EXACT,
     SETTINGS_WIDTH,
     failed_words,
     settings_lines,
     settings_words,
 )
-from memreplay.render.units import count, counted, size
+from memreplay.render.units import count, counted, size, sizes
+
+Words = dict[int, str]  # how sizes are written, so that those that differ look different
 
 BESIDES = "a CUDA context takes some hundred MiB of a card besides, and other processes theirs"
 
@@ -42,62 +45,72 @@ def fits_document(report: FitsReport) -> Document:
 
 
 def _section(device: DeviceFits, note: str) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
+    sized = [device.need.total_bytes, device.least.total_bytes]
+    sized += [card.total_bytes for card in device.cards]
+    words = dict(zip(sized, sizes(*sized), strict=True))
+    blocks: list[Block] = [Heading(_headline(device, words)), Pairs(_pairs(device, words))]
     if device.cards:
-        blocks.append(_cards(device.cards))
-    blocks += _failures(device.cards)
+        blocks.append(_cards(device.cards, words))
+    blocks += _failures(device.cards, words)
+    if any(card.exactness != "exact" for card in device.cards):
+        blocks.append(Note(f"{NOT_EXACT} before what is an estimate"))
     if note:
         blocks.append(Note(note))
     return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
 
 
-def _headline(device: DeviceFits) -> tuple[str, ...]:
-    said = f"device {device.device}: needs {size(device.need.total_bytes)}"
+def _headline(device: DeviceFits, words: Words) -> tuple[str, ...]:
+    said = f"device {device.device}: needs {words[device.need.total_bytes]}"
+    if not device.events:
+        said = f"device {device.device}: no events, and needs what was there at the start"
     cards = device.cards
     fitting = sum(card.fits for card in cards)
     if len(cards) == 1:
-        on = f"{'fits' if fitting else 'does not fit'} on {size(cards[0].total_bytes)}"
+        on = f"{'fits' if fitting else 'does not fit'} on {words[cards[0].total_bytes]}"
     elif fitting == len(cards):
         on = f"fits on all {len(cards)} cards"
     else:
         on = f"fits on {fitting or 'none'} of {len(cards)} cards"
-    return (said, *((on,) if cards else ()), device.exactness)
+    return (said, *((on,) if cards else ()), device.need.exactness)
 
 
-def _pairs(device: DeviceFits) -> tuple[tuple[str, str], ...]:
+def _pairs(device: DeviceFits, words: Words) -> tuple[tuple[str, str], ...]:
     need, least = device.need.total_bytes, device.least.total_bytes
     pairs = [("settings", settings_words(device.settings))]
     if device.settings != device.recorded_settings:
         pairs.append(("recorded", settings_words(device.recorded_settings)))
     at_best = "no less with any of some 30 other settings"
     if least < need:
+        about = "" if device.least.exactness == "exact" else NOT_EXACT
         with_ = settings_words(device.least.settings)
-        at_best = f"{size(least)}, {size(need - least)} less, with {with_}"
+        at_best = f"{about}{words[least]}, {size(need - least)} less, with {with_}"
     return (*pairs, ("at best", at_best))
 
 
-def _cards(cards: tuple[Fit, ...]) -> Table:
+def _cards(cards: tuple[Fit, ...], words: Words) -> Table:
     titles: tuple[str, ...] = ("card", "fits", "reserved", "retries")
-    rows = [_row(card) for card in cards]
+    rows = [_row(card, words) for card in cards]
     if all(card.fits for card in cards):
         return Table(titles, ("right", "left", "right", "right"), tuple(rows))
     titles = (*titles, "settings that would do")
     rows = [
-        Row((*row.cells, words), below)
-        for row, (words, below) in zip(rows, map(_others, cards), strict=True)
+        Row((*row.cells, others), below)
+        for row, (others, below) in zip(rows, map(_others, cards), strict=True)
     ]
     aligns: tuple[Align, ...] = ("right", "left", "right", "right", "left")
     return Table(titles, aligns, tuple(rows), spare=(3, 2), least=SETTINGS_WIDTH)
 
 
-def _row(card: Fit) -> Row:
+def _row(card: Fit, words: Words) -> Row:
     """What it costs where it fits; where it does not, which event ends it."""
-    total, outcome = size(card.total_bytes), card.simulated
+    total, outcome = words[card.total_bytes], card.simulated
+    about = "" if card.exactness == "exact" else NOT_EXACT
     if card.fits:
-        return Row((total, "yes", size(outcome.reserved_peak_bytes), count(outcome.alloc_retries)))
+        reserved = size(outcome.reserved_peak_bytes)
+        return Row((total, f"{about}yes", reserved, count(outcome.alloc_retries)))
     if card.failed is None:
-        return Row((total, "no, more at the start", "", ""))
-    return Row((total, f"no, event {count(card.failed.event_index)} fails", "", ""))
+        return Row((total, f"{about}no, more at the start", "", ""))
+    return Row((total, f"{about}no, event {count(card.failed.event_index)} fails", "", ""))
 
 
 def _others(card: Fit) -> tuple[str, Below]:
@@ -111,15 +124,15 @@ def _others(card: Fit) -> tuple[str, Below]:
     return words, below
 
 
-def _failures(cards: tuple[Fit, ...]) -> list[Block]:
+def _failures(cards: tuple[Fit, ...], words: Words) -> list[Block]:
     """Which request fails, and on which cards the same one."""
     found: dict[FailedRequest, list[str]] = {}
     for card in cards:
         if card.failed is not None:
-            found.setdefault(card.failed, []).append(size(card.total_bytes))
+            found.setdefault(card.failed, []).append(words[card.total_bytes])
     blocks: list[Block] = []
-    for failed, sizes in found.items():
+    for failed, on in found.items():
         row = coded_row((), failed.asked_by, "stack", all_frames=False)
-        title = f"out of memory on {', '.join(sizes)}: {failed_words(failed)}, asked by"
+        title = f"out of memory on {', '.join(on)}: {failed_words(failed)}, asked by"
         blocks.append(Table((title,), ("left",), (Row(row.cells, row.below),)))
     return blocks

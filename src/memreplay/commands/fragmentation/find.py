@@ -107,7 +107,7 @@ def fragmentation_report(
 def _verdict(snap: Snapshot, replay: Replay, strict: bool) -> dict[str, Any]:
     trust = map_verdict(snap, replay, strict=strict)
     return {
-        "exactness": "exact" if trust.exact else "estimated",
+        "exactness": trust.exactness,
         "trusted": trust.trusted,
         "reasons": trust.reasons,
     }

@@ -183,7 +183,7 @@ def device_modules(
     return DeviceModules(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         event_index=event,
         time_us=replay.time_us(event),
         start_us=replay.origin_us,

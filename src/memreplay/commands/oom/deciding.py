@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memreplay.analysis.simulating.searching import on_threads, prepare
+from memreplay.snapshot.alloc_conf import spelled
 
 if TYPE_CHECKING:
     from memreplay.commands.oom.result import Remedy
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
 
-EXPANDABLE = "expandable_segments:True"
 SPLITS = (256, 128, 64)  # MiB, of max_split_size_mb
 
 
@@ -31,13 +31,15 @@ class Deciding:
         tried = self._settings(remedy)
         if not tried or not self._reproduces(event):
             return remedy
-        for found in self._simulated(tried):
+        known = [one for one in self._simulated(tried) if not _resynced_before(one, event)]
+        for found in known:
             if _serves(found, event):
                 return replace(
-                    remedy, enough=True, simulated=True, settings=_said(found, self.replay)
+                    remedy, enough=True, simulated=True, settings=spelled(found.settings)
                 )
         # Blocks from before the recording lie as other settings would not have had them.
-        if self.replay.reserved.start_bytes or self._earlier_served(tried, event):
+        begun_late = self.replay.reserved.start_bytes > 0
+        if begun_late or len(known) < len(tried) or self._earlier_served(tried, event):
             return remedy
         return replace(remedy, enough=False, simulated=True)
 
@@ -79,9 +81,6 @@ def _serves(found: Simulated, event: int) -> bool:
     return not _fails(found, event) and (stopped is None or stopped > event)
 
 
-def _said(found: Simulated, replay: Replay) -> str:
-    """What to set, beside what is set; nothing where a limit goes."""
-    if found.settings.expandable and not replay.settings.expandable:
-        return EXPANDABLE
-    split = found.settings.max_split_bytes
-    return f"max_split_size_mb:{split >> 20}" if split >= 0 else ""
+def _resynced_before(found: Simulated, event: int) -> bool:
+    """Whether streams were waited for at another time: when frees completed then, no file tells."""
+    return found.resynced_event is not None and found.resynced_event < event

@@ -27,6 +27,7 @@ from memreplay.commands.oom.result import (
     RemedyName,
 )
 from memreplay.errors import UsageError
+from memreplay.snapshot.recorded_allocator import segment_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 SMALL_LIMIT = _MIB  # the largest request of the small pool
-SMALL_SEGMENT = 2 * _MIB  # and what the driver is asked for, for it
-LARGE_SEGMENT = 20 * _MIB  # for requests below LARGE_REQUEST, and the handle of expandable ones
-LARGE_REQUEST = 10 * _MIB
 # What a process may hold on the card beside its segments: the CUDA context, kernels, NCCL.
 OWN_OVERHEAD = 1 << 30
 
@@ -149,7 +147,7 @@ def _device(
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
         start_us=replay.time_us(replay.start),
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         trusted=trust.trusted,
         reasons=trust.reasons,
         total_bytes=card,
@@ -244,7 +242,8 @@ class _Telling:
         reserved = replay.measure("reserved").bytes_at(event)
         expandable = replay.settings.expandable
         # Where the driver's word is missing, nothing is taken to have been free.
-        asked = _Asked(request, _needed(request, expandable=expandable), free or 0, expandable)
+        needed = segment_bytes(max(request, 0), replay.settings)
+        asked = _Asked(request, needed, free or 0, expandable)
         outside = 0 if self.card is None or free is None else self.card - reserved - free
         groups, total, count, parts = self.grouper.holders(self.active, event, self.top)
         blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
@@ -302,19 +301,6 @@ class _Telling:
             pools=parts if self.grouper.by == "pool" else UNSET,
             streams=parts if self.grouper.by == "stream" else UNSET,
         )
-
-
-def _needed(request: int, *, expandable: bool) -> int:
-    """What the driver is asked for, for a request of this size; of expandable segments, which grow
-    from free blocks at their end, at most."""
-    if expandable:
-        handle = SMALL_SEGMENT if request <= SMALL_LIMIT else LARGE_SEGMENT
-        return -(-request // handle) * handle
-    if request <= SMALL_LIMIT:
-        return SMALL_SEGMENT
-    if request < LARGE_REQUEST:
-        return LARGE_SEGMENT
-    return -(-request // SMALL_SEGMENT) * SMALL_SEGMENT
 
 
 def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:

@@ -93,7 +93,7 @@ def device_peak(
     return DevicePeak(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         peak_bytes=point.bytes,
         event_index=point.event_index,
         time_us=point.time_us,

@@ -69,7 +69,7 @@ def _device(
         event_index=usage.peak.event_index,
         final_bytes=usage.final_bytes,
         actions=_actions(snap, changes),
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         trusted=trust.trusted,
         reasons=trust.reasons,
         at_peak=reserved_groups(grouper.dimensions, "frame", usage, usage.peak.event_index, 0)[0],

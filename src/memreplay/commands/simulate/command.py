@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -39,6 +40,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
+class FactorType(click.FloatRange):
+    """A range that NaN, which is neither above nor below anything, is not in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; a usage error where it is none, or out of range."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return found
+
+
 class Asked(Struct, frozen=True):
     """What to simulate, and how to show it."""
 
@@ -64,7 +76,7 @@ Examples:
   memreplay simulate snap.pkl --search
   memreplay simulate snap.pkl --scale 0.5 --category activations --total-memory 24GiB
   memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl
-  memreplay simulate snap.pkl --search --format json | jq -r '.devices[0].settings'
+  memreplay simulate snap.pkl --search --format json | jq -r '.devices[] | .settings'
 
 {STRICT_EXIT_CODES}""",
 )
@@ -81,7 +93,7 @@ Examples:
 @click.option(
     "--scale",
     "factor",
-    type=click.FloatRange(min=0, max=1000),
+    type=FactorType(min=0, max=1000),
     metavar="FACTOR",
     help="Multiply the sizes of the chosen allocations by this: 0.5 for half the batch.",
 )
@@ -127,6 +139,8 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     and the filters choose. More: memreplay help simulate.
     """
 
+    if asked.saved == "-":
+        raise UsageError("stdout has the report: give --save-snapshot a file's name")
     if asked.saved is not None:
         check_output(asked.saved, force=asked.force, read=[file], binary=True)
     change = change_of(asked, selection)
@@ -142,11 +156,11 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 settings=asked.settings,
                 total_bytes=asked.total,
                 change=change,
-                searched=asked.search,
+                search=asked.search,
             )
             if asked.saved is not None:
                 saving.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
-            return report_of(snapshot, tried, searched=asked.search, strict=selection.strict)
+            return report_of(snapshot, tried, search=asked.search, strict=selection.strict)
 
     report, exit_code = attempt(file, work)
     if report is None:

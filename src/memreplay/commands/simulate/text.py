@@ -20,6 +20,7 @@ from memreplay.render.document import (
 from memreplay.render.holders import coded_row
 from memreplay.render.reasons import reason_notes
 from memreplay.render.simulations import (
+    NOT_EXACT,
     SETTINGS_WIDTH,
     failed_words,
     settings_lines,
@@ -32,8 +33,6 @@ from memreplay.render.units import (
     signed_size,
     size,
 )
-
-NOT_EXACT = "~"  # before a number that is an estimate
 
 
 def simulate_document(report: SimulateReport, *, top: int = 20) -> Document:
@@ -68,7 +67,8 @@ def _headline(device: DeviceSimulation) -> tuple[str, ...]:
         return (f"{name}no events, so there is nothing to simulate",)
     best = "at best " if device.candidates is not UNSET else ""
     if device.stopped_event is not None:
-        at = f"out of memory at event {count(device.stopped_event)} of {count(device.events)}"
+        events = count(device.first_event + device.events)
+        at = f"out of memory at event {count(device.stopped_event)} of {events}"
         return (f"{name}{best}{at}", "where the recording goes on")
     phrases = [f"{best}reserves {size(after)} at the peak"]
     if before == after:
@@ -101,14 +101,11 @@ def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
 
 def _changed(changed: Changed) -> str:
     chosen = f"{counted(changed.allocations, 'allocation')} of {size(changed.bytes)} in all"
-    if changed.twice:
-        return f"{chosen}, made twice"
+    before = counted(changed.carried_blocks, "block") if changed.carried_blocks else ""
     if changed.factor == 0:
-        chosen = f"{chosen}, left out"
-        if changed.carried_blocks:
-            chosen += f", and {counted(changed.carried_blocks, 'block')} from before"
-        return chosen
-    return f"{chosen}, at {changed.factor:g} times their size"
+        return f"{chosen}, left out" + (f", and {before} from before" if before else "")
+    how = "made twice" if changed.twice else f"at {changed.factor:g} times their size"
+    return f"{chosen}, {how}" + (f"; {before} from before as they were" if before else "")
 
 
 def _setting(settings: str, total: int | None) -> str:
@@ -136,7 +133,7 @@ def _beside(device: DeviceSimulation) -> Table:
         *requested,
         row("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes, sizes=True),
         row("of it not in use", old.unused_bytes, new.unused_bytes, sizes=True),
-        row("in use at the peak", old.active_peak_bytes, new.active_peak_bytes, sizes=True),
+        row("most in use", old.active_peak_bytes, new.active_peak_bytes, sizes=True),
         row("segments at the end", old.segments, new.segments),
         row("driver allocs", old.driver_allocs, new.driver_allocs),
         row("driver frees", old.driver_frees, new.driver_frees),

@@ -153,7 +153,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
     return DeviceSteps(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         first_event=replay.first_event,
         events=replay.events,
         start_us=replay.time_us(replay.start),

@@ -105,7 +105,7 @@ def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:
     trust = verdict(snap, usage)
     return MeasureSummary(
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         reasons=trust.reasons,
         start_bytes=usage.start_bytes,
         peak_bytes=usage.peak.bytes,

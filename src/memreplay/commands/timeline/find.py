@@ -122,7 +122,7 @@ def device_series(
     return Series(
         device=replay.device,
         measure=usage.measure,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         trusted=trust.trusted,
         reasons=trust.reasons,
         start_bytes=usage.start_bytes,

@@ -55,7 +55,7 @@ def _device(
     trust = verdict(snap, usage)
     return WatchedDevice(
         device=replay.device,
-        exactness="exact" if trust.exact else "estimated",
+        exactness=trust.exactness,
         peak_bytes=point.bytes,
         event_index=point.event_index,
         time_us=point.time_us,

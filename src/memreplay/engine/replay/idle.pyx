@@ -14,10 +14,9 @@ from libc.string cimport memcpy, memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
 from memreplay.engine.base.hashmap cimport NONE32, span_at
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE, Region
-from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, max_split
-
-cdef enum:
-    LARGE_REQUEST = 10 << 20   # from here on a segment is made for the one request
+from memreplay.engine.replay.sizes cimport (
+    LARGE_REQUEST, SMALL_LIMIT, SMALL_SEGMENT, max_split
+)
 
 
 cdef void idle_init(Idle* d) noexcept nogil:

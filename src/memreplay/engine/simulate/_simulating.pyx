@@ -11,6 +11,7 @@ from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._measures cimport Blocks, Holding
 from memreplay.engine.replay._timeline cimport Measure
 from memreplay.engine.replay cimport sizes as _sizes
+from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, Rules, segment_size
 from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.simulate cimport heap as _heap
 from memreplay.engine.simulate cimport retelling as _retelling
@@ -130,6 +131,12 @@ cdef class Simulation:
     def unplaced(self) -> int:
         """Blocks from before the recording of which nobody knows in which segment they lay."""
         return self.s.unplaced
+
+    @property
+    def resynced_at(self) -> int | None:
+        """The first event whose request waited for pending frees and did not in the recording, or
+        the other way round: when others complete from there on is not known."""
+        return None if self.s.resynced_at < 0 else self.s.resynced_at
 
     @property
     def reuses(self) -> bool:
@@ -286,6 +293,17 @@ cdef class Simulation:
             found.append((address, shelf.stream, None if pool == NONE32 else pool,
                           bool(shelf.small), segment.handle != 0, blocks))
         return found
+
+
+def segment_bytes(uint64_t request, *, uint64_t large_segment, bint expandable) -> int:
+    """What the driver is asked for, for a request of so many bytes; of expandable segments, which
+    grow from free memory at their end, at most. Raises OverflowError below 0 and above 2**64."""
+    cdef Rules rules
+    cdef uint64_t handle = SMALL_SEGMENT if request <= SMALL_LIMIT else large_segment
+    rules.large_segment = <int64_t> large_segment
+    if expandable:
+        return -(-int(request) // handle) * handle
+    return segment_size(&rules, request)
 
 
 FREE, USED = _heap.FREE_BLOCK, _heap.USED_BLOCK

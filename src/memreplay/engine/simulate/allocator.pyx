@@ -286,6 +286,7 @@ cdef int end_pending(Allocator* a, uint32_t pool) noexcept nogil:
         if pool == NONE32 or shelf_at(a, block_at(a, i).shelf).pool == pool:
             if complete(a, i) < 0:
                 return NO_MEMORY
+            a.waited_for += 1
         i = later
     return DONE_OK
 

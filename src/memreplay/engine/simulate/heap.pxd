@@ -114,6 +114,7 @@ cdef struct Allocator:
     bint at_peak         # it is by now
     int64_t reserved_peak_at, active_peak_at, requested_peak_at   # -1: before the first event
     uint64_t driver_allocs, driver_frees, retries
+    uint64_t waited_for  # frees that were pending when a request waited for all streams
 
 
 cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint64_t base,

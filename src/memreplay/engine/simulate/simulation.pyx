@@ -319,13 +319,19 @@ cdef inline int end_of(Simulation* s, uint32_t owner) noexcept nogil:
     return complete(&s.a, i) if i != NONE32 else DONE_OK
 
 
-cdef int end_late(Simulation* s) noexcept nogil:
+cdef int end_late(Simulation* s, bint waited_then, bint waited_now) noexcept nogil:
     # What a request waited for has ended when it is served, if it still has not.
     cdef uint64_t i
+    cdef uint32_t owner
+    cdef bint is_other = waited_now and not waited_then
     for i in range(s.late.len):
-        if end_of(s, (<const uint32_t*> s.late.data)[i]) < 0:
+        owner = (<const uint32_t*> s.late.data)[i]
+        is_other |= not waited_now and block_of(s, owner) != NONE32
+        if end_of(s, owner) < 0:
             return -1
     s.late.len = 0
+    if is_other and s.resynced_at < 0:
+        s.resynced_at = <int64_t> s.a.at
     return DONE_OK
 
 
@@ -448,6 +454,8 @@ cdef int replay_events(Simulation* s) noexcept nogil:
     cdef uint64_t b = 0
     cdef uint64_t g = 0
     cdef uint64_t i
+    cdef uint64_t waited_for
+    cdef bint waited_then = False
     cdef uint32_t block, pool
     for i in range(r.events):
         s.a.at = i
@@ -464,16 +472,19 @@ cdef int replay_events(Simulation* s) noexcept nogil:
             if end_of(s, CARRIED | ends[e].closed) < 0:
                 return -1
             e += 1
+        while t < s.waiting.len and waiting[t].stop <= i:
+            t += 1
+            waited_then = True
         if action[i] == A_ALLOC or action[i] == A_OOM:
+            waited_for = s.a.waited_for
             if request(s, i, action[i]) < 0:
                 return -1
             if s.stopped_at >= 0:
                 return DONE_OK
-            if end_late(s) < 0 or go_away(s, i, &g) < 0:
+            if end_late(s, waited_then, s.a.waited_for > waited_for) < 0 or go_away(s, i, &g) < 0:
                 return -1
+            waited_then = False
         elif action[i] == A_FREE_COMPLETED:
-            while t < s.waiting.len and waiting[t].stop <= i:
-                t += 1
             if match[i] == NONE32:
                 continue
             if t < s.waiting.len and waiting[t].first <= i:
@@ -525,6 +536,7 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     s.keeps_trace = asked.keeps_trace
     s.alike = asked.alike
     s.stopped_at = -1
+    s.resynced_at = -1
     s.recorded_want = <uint64_t> NO_TOTAL
     buf_init(&s.block_of, 4)
     buf_init(&s.carried_block, 4)

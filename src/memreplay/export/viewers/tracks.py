@@ -123,7 +123,7 @@ class _Maker:
         tracks = []
         for usage in usages:
             trust = verdict(self.snap, usage)
-            exactness = "exact" if trust.exact else "estimated"
+            exactness = trust.exactness
             tracks.append(self._track(usage, at_ns, exactness))
             if split:
                 # One at a time: each has a series of its own.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import memreplay as mr
+from memreplay.analysis.simulating.fitting import Smallest, smallest, smallest_of_all
+from memreplay.snapshot.alloc_conf import AllocatorSettings
 from tests import build
 from tests.allocator import GIB, MIB, Block, Machine, Settings, Stack
 from tests.build import Snapshot
@@ -49,3 +51,8 @@ def mixed(seed: int, steps: int = 60, capacity: int = 80 * GIB) -> Snapshot:
 
 def replayed(snapshot: Snapshot) -> mr.Replay:
     return mr.open(build.dump(snapshot)).replay(0)
+
+
+def least_of(replay: mr.Replay, start: AllocatorSettings) -> Smallest:
+    """What these settings or others need at least."""
+    return smallest_of_all(replay, smallest(replay, start))

@@ -99,9 +99,11 @@ def test_a_file_that_is_cut_off_or_not_there(runner: CliRunner, tmp_path: Path) 
 def test_a_file_without_events(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "none.pkl"
     file.write_bytes(build.dump({"segments": [], "device_traces": []}))
+    done = ask(runner, str(file))
+    assert (done.exit_code, "note: nothing to simulate" in done.stdout) == (0, True)
     done = ask(runner, str(file), "--total-memory", "1MiB")
-    assert done.exit_code == 0
-    assert "note: nothing to simulate" in done.stdout
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert "no events, so nothing tells whether the program fits" in done.stderr
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import memreplay as mr
-from memreplay.analysis.simulating.fitting import smallest, smallest_of_all
+from memreplay.analysis.simulating.fitting import smallest
 from memreplay.commands.fits.find import fits_report
 from memreplay.snapshot.alloc_conf import changed_settings, spelled
 from tests import build
 from tests.allocator import GIB, MIB
-from tests.unit.analysis.simulating.programs import mixed, scattered
+from tests.unit.analysis.simulating.programs import least_of, mixed, scattered
 
 EXPANDABLE = "expandable_segments:True"
 
@@ -38,7 +38,7 @@ def test_it_is_what_is_found_of_the_replay(text: str) -> None:
     (one,) = fits_report(snap, settings=text).devices
     assert one.settings == one.need.settings == text
     assert one.need.total_bytes == smallest(replay, start).total_bytes
-    least = smallest_of_all(replay, start)
+    least = least_of(replay, start)
     assert (one.least.settings, one.least.total_bytes) == (
         spelled(least.settings),
         least.total_bytes,
@@ -83,7 +83,7 @@ def test_what_was_there_before_is_needed() -> None:
     snap = mr.open(build.dump(scattered()), start=60)
     (one,) = fits_report(snap, totals=(198 * MIB,)).devices
     assert one.need.total_bytes == 290 * MIB
-    assert one.reasons == ("began_with_memory",)
+    assert one.reasons == ("began_with_memory", "start_too_large")
     (card,) = one.cards
     assert not card.fits
 
@@ -93,3 +93,24 @@ def test_what_is_no_device_and_no_setting() -> None:
         fits_report(opened(), device=1)
     with pytest.raises(mr.UsageError, match="there is no allocator setting"):
         fits_report(opened(), settings="a:b")
+
+
+def test_without_events_no_card_is_judged() -> None:
+    """A gate that passes on nothing is none."""
+    snap = mr.open(build.dump({"segments": [], "device_traces": []}))
+    assert fits_report(snap).devices == ()
+    with pytest.raises(mr.NothingToTellError, match="no events"):
+        fits_report(snap, totals=(GIB,))
+
+
+def test_a_card_that_is_named_twice_counts_once() -> None:
+    (one,) = fits_report(opened(), totals=(GIB, GIB)).devices
+    assert [card.total_bytes for card in one.cards] == [GIB]
+
+
+def test_what_is_an_estimate_is_said_of_each() -> None:
+    """A part of the card: of what nobody knows."""
+    settings = "per_process_memory_fraction:0.5"
+    (one,) = fits_report(opened(), totals=(GIB,), settings=settings).devices
+    assert (one.need.exactness, one.cards[0].exactness, one.exactness) == ("estimated",) * 3
+    assert one.reasons == ("card_inferred",)

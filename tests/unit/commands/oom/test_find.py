@@ -162,7 +162,7 @@ def test_split_limit() -> None:
     size = 24 * MIB + 512 * KIB
     assert CachedPart("split_limit", size, size) in oom.cached
     assert remedies(oom)["max_split_size"] == Remedy(
-        "max_split_size", size, enough=True, simulated=True
+        "max_split_size", size, enough=True, simulated=True, settings="expandable_segments:True"
     )
     assert "expandable_segments" not in remedies(oom)
 

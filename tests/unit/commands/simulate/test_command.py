@@ -55,7 +55,7 @@ def test_json_is_the_report(runner: CliRunner, path: str, options: tuple[str, ..
         mr.open(path),
         settings=options[1] if "--set" in options else "",
         total_bytes=total,
-        searched="--search" in options,
+        search="--search" in options,
     )
     assert found == json.loads(mr.to_json(want))
     assert ("candidates" in found["devices"][0]) == ("--search" in options)

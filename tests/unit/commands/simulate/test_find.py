@@ -62,7 +62,7 @@ def test_what_the_driver_had_is_in_an_event() -> None:
 
 def test_a_search_has_the_best_first() -> None:
     snap = opened()
-    (one,) = simulate_report(snap, searched=True).devices
+    (one,) = simulate_report(snap, search=True).devices
     assert one.candidates is not UNSET
     tried = search(snap.replay(), snap.replay().settings)
     assert [each.settings for each in one.candidates] == [spelled(each.settings) for each in tried]
@@ -75,11 +75,17 @@ def test_a_search_has_the_best_first() -> None:
 
 def test_a_search_changes_what_was_set() -> None:
     (one,) = simulate_report(
-        opened(), settings="per_process_memory_fraction:0.9", total_bytes=GIB, searched=True
+        opened(), settings="per_process_memory_fraction:0.9", total_bytes=GIB, search=True
     ).devices
     assert one.candidates is not UNSET
-    assert all("fraction:0.9" in each.settings for each in one.candidates)
-    assert not any(each.is_recorded for each in one.candidates)
+    other = [each for each in one.candidates if "fraction:0.9" not in each.settings]
+    assert [(each.settings, each.is_recorded) for each in other] == [("", True)]
+
+
+def test_a_change_of_nothing() -> None:
+    change = mr.Change(factor=0.5, filters=mr.Filters(min_bytes=1 << 40))
+    with pytest.raises(mr.UsageError, match="no allocation is chosen"):
+        simulate_report(opened(), change=change)
 
 
 def test_each_device_or_one() -> None:

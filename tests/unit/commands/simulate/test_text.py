@@ -45,7 +45,7 @@ def test_both_stand_beside_each_other(width: int) -> None:
     assert ["recorded", "simulated", "change"] in table
     assert ["reserved at the peak", "290.0 MiB", "200.0 MiB", "-90.0 MiB"] in table
     assert ["of it not in use", "100.0 MiB", "0 B", "-100.0 MiB"] in table
-    assert ["in use at the peak", "200.0 MiB", "200.0 MiB", "same"] in table
+    assert ["most in use", "200.0 MiB", "200.0 MiB", "same"] in table
     assert ["segments at the end", "15", "1", "-14"] in table
     assert ["driver allocs", "15", "10", "-5"] in table
     assert ["driver frees", "0", "0", "same"] in table
@@ -90,7 +90,7 @@ def test_requests_that_fail_are_said_first() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_a_search_shows_settings_whole(width: int) -> None:
-    found = report(searched=True)
+    found = report(search=True)
     shown = lines(found, width, top=0)
     assert all(len(line) <= width for line in shown)
     assert not any("…" in line for line in shown)
@@ -104,7 +104,7 @@ def test_a_search_shows_settings_whole(width: int) -> None:
 
 
 def test_the_best_and_the_recorded_ones() -> None:
-    found = report(searched=True)
+    found = report(search=True)
     shown = lines(found, top=2)
     rows = [line for line in shown if re.match(r" *~?\d+\.\d MiB ", line)]
     assert len(rows) == 3
@@ -116,11 +116,11 @@ def test_the_best_and_the_recorded_ones() -> None:
 
 
 def test_estimates_and_failures_of_a_search() -> None:
-    whole = words(report(240 * MIB, searched=True), top=0)
+    whole = words(report(240 * MIB, search=True), top=0)
     assert "retries failed settings" in whole
     assert "~" in whole
     assert "note: ~ before a number that is an estimate" in whole
-    whole = words(report(total_bytes=205 * MIB, searched=True), top=0)
+    whole = words(report(total_bytes=205 * MIB, search=True), top=0)
     assert re.search(r"out of memory at event \d+", whole)
 
 
