@@ -11,9 +11,10 @@ DEFAULTS = "PyTorch's defaults"
 SETTINGS_WIDTH = 52  # cells in which two settings have room, in most cases
 
 
-def settings_words(settings: str) -> str:
-    """`expandable_segments:True`; PyTorch's own settings have a name instead."""
-    return settings or DEFAULTS
+def settings_words(settings: str | None) -> str:
+    """`expandable_segments:True`; PyTorch's own settings have a name instead. None: the file does
+    not say."""
+    return f"{DEFAULTS}, as the file names none" if settings is None else settings or DEFAULTS
 
 
 def settings_lines(settings: str) -> tuple[str, Below]:

@@ -84,7 +84,7 @@ class _Judging:
             first_event=replay.first_event,
             events=replay.events,
             settings=spelled(start),
-            recorded_settings=spelled(replay.settings),
+            recorded_settings=spelled(replay.settings) if self.snap.settings else None,
             need=_need(need, of_need),
             least=_need(least, of_least),
             cards=tuple(map(self._fit, totals, on_cards, verdicts)),

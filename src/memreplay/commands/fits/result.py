@@ -48,8 +48,8 @@ class DeviceFits(Record, frozen=True, kw_only=True):
     events: int
     settings: str
     """What was simulated, as PYTORCH_CUDA_ALLOC_CONF spells it; empty for PyTorch's defaults."""
-    recorded_settings: str
-    """Those of the recording."""
+    recorded_settings: str | None
+    """Those of the recording; null if the file names none, and PyTorch's defaults are taken."""
     need: Need
     """What these settings need."""
     least: Need

@@ -76,8 +76,9 @@ def _headline(device: DeviceFits, words: Words) -> tuple[str, ...]:
 
 def _pairs(device: DeviceFits, words: Words) -> tuple[tuple[str, str], ...]:
     need, least = device.need.total_bytes, device.least.total_bytes
-    pairs = [("settings", settings_words(device.settings))]
-    if device.settings != device.recorded_settings:
+    unknown = device.recorded_settings is None and not device.settings
+    pairs = [("settings", settings_words(None if unknown else device.settings))]
+    if device.settings != (device.recorded_settings or ""):
         pairs.append(("recorded", settings_words(device.recorded_settings)))
     at_best = "no less with any of some 30 other settings"
     if least < need:

@@ -19,8 +19,8 @@ class DeviceSimulation(Record, frozen=True, kw_only=True):
     settings: str
     """What was simulated, as PYTORCH_CUDA_ALLOC_CONF spells it; empty for PyTorch's defaults. With
     `--search` the best that was found."""
-    recorded_settings: str
-    """Those of the recording."""
+    recorded_settings: str | None
+    """Those of the recording; null if the file names none, and PyTorch's defaults are taken."""
     total_bytes: int | None
     """What the driver has for the process in the simulation; null if there is no limit."""
     recorded_total_bytes: int | None

@@ -108,7 +108,7 @@ def _changed(changed: Changed) -> str:
     return f"{chosen}, {how}" + (f"; {before} from before as they were" if before else "")
 
 
-def _setting(settings: str, total: int | None) -> str:
+def _setting(settings: str | None, total: int | None) -> str:
     card = "" if total is None else f", with {size(total)} for the program"
     return settings_words(settings) + card
 
