@@ -184,7 +184,7 @@ cdef class Simulation:
     @property
     def mapped_ranges(self) -> int:
         """Segments at the end as a snapshot lists them: of an expandable one each mapped range."""
-        return _heap.mapped_ranges(&self.s.a)
+        return self.s.mapped_ranges
 
     @property
     def reproduced(self) -> tuple:
@@ -212,9 +212,12 @@ cdef class Simulation:
         columns at (u64, the event whose time it has), stack (u64, the event whose stack), address
         (u64; of an oom what the driver has left), size (i64), stream (u64), pool (u32, ABSENT_ID
         for the default pool) and action (u8)."""
+        cdef _heap.TraceEvent none
         cdef _heap.TraceEvent* row = <_heap.TraceEvent*> self.s.a.trace.data
         cdef size_t n = self.s.a.trace.len
         cdef size_t each = sizeof(_heap.TraceEvent)
+        if n == 0:
+            row = &none  # columns of nothing, whose begin is somewhere
         return {
             "at": column(self, &row.at, n, b"Q", each),
             "stack": column(self, &row.stack, n, b"Q", each),
@@ -232,6 +235,8 @@ cdef class Simulation:
         (u8); of blocks address (u64), size, requested (i64), segment, stack (u32), state (u8)."""
         cdef Owned segments = owned(sizeof(_retelling.ToldSegment))
         cdef Owned blocks = owned(sizeof(_retelling.ToldBlock))
+        cdef _retelling.ToldSegment no_segment
+        cdef _retelling.ToldBlock no_block
         cdef _retelling.ToldSegment* g
         cdef _retelling.ToldBlock* b
         cdef size_t n, m
@@ -245,6 +250,10 @@ cdef class Simulation:
         g = <_retelling.ToldSegment*> segments.buf.data
         b = <_retelling.ToldBlock*> blocks.buf.data
         n, m = segments.buf.len, blocks.buf.len
+        if n == 0:
+            g = &no_segment
+        if m == 0:
+            b = &no_block
         return {
             "address": column(segments, &g.address, n, b"Q", each),
             "size": column(segments, &g.size, n, b"q", each),

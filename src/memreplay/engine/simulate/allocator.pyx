@@ -6,7 +6,8 @@ apart by its owner.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
+from libc.string cimport memcpy
+from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve, push_u32
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.read.tables cimport (
     A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_SEGMENT_ALLOC
@@ -20,11 +21,10 @@ from memreplay.engine.simulate.heap cimport (
     add_segment, block_at,
     can_expand, cut, give_back, handle_size, has_room, is_whole, join, lookups_of, map_block,
     note, pool_at, pool_number, rank, shelf_at, shelf_for, shelve, tell, unmap_block,
-    unshelve
+    unshelve, unshelve_at
 )
 from memreplay.engine.simulate.ordered cimport (
-    Entry, Place, ordered_before, ordered_drop_at, ordered_entry, ordered_first, ordered_from,
-    ordered_next
+    Entry, Place, ordered_before, ordered_entry, ordered_first, ordered_from, ordered_next
 )
 
 
@@ -217,8 +217,8 @@ cdef int collect(Allocator* a) noexcept nogil:
         return DONE_OK
     wanted = <uint64_t> (a.reserved - a.limits.collect_from)
     buf_init(&found, 4)
-    for i in range(a.shelf_order.len):
-        id = (<const uint32_t*> a.shelf_order.data)[i]
+    for i in range(a.loose.len):
+        id = (<const uint32_t*> a.loose.data)[i]
         s = shelf_at(a, id)
         if s.small or pool_at(a, s.pool).private_pool:
             continue
@@ -254,16 +254,16 @@ cdef int collect(Allocator* a) noexcept nogil:
     return DONE_OK
 
 
-cdef int release_shelves(Allocator* a, uint64_t first, uint64_t stop) noexcept nogil:
+cdef int release_shelves(Allocator* a, const uint32_t* shelves, uint64_t n) noexcept nogil:
     # These, of one pool and kind: segments that are one free block, then the handles of others.
     cdef Buf found
     cdef uint64_t i
     cdef uint32_t id
     cdef int code = DONE_OK
     buf_init(&found, 4)
-    for i in range(first, stop):
+    for i in range(n):
         if code == DONE_OK:
-            code = list_free(a, (<const uint32_t*> a.shelf_order.data)[i], &found)
+            code = list_free(a, shelves[i], &found)
     for i in range(found.len):
         id = (<const uint32_t*> found.data)[i]
         if code == DONE_OK and not can_expand(a, block_at(a, id)) and is_whole(a, id):
@@ -291,25 +291,16 @@ cdef int end_pending(Allocator* a, uint32_t pool) noexcept nogil:
     return DONE_OK
 
 
-cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
-    # Gives back what can be given back, of a private pool alone unless it is NONE32.
-    cdef const uint32_t* order
+cdef int release_all(Allocator* a, const uint32_t* order, uint64_t n, uint32_t only) noexcept nogil:
+    # What can be given back of these shelves, those of one pool and kind after the other.
     cdef uint64_t first = 0
     cdef uint64_t stop
-    cdef uint32_t only = NONE32
     cdef Shelf* s
     cdef Shelf* other
-    if pool != NONE32:
-        only = pool_number(a, pool, True)
-        if only == NONE32:
-            return NO_MEMORY
-    if end_pending(a, only) < 0:
-        return NO_MEMORY
-    while first < a.shelf_order.len:
-        order = <const uint32_t*> a.shelf_order.data
+    while first < n:
         s = shelf_at(a, order[first])
         stop = first
-        while stop < a.shelf_order.len:
+        while stop < n:
             other = shelf_at(a, order[stop])
             if (rank(a, s) != rank(a, other)
                     or (pool_at(a, s.pool).private_pool and s.pool != other.pool)):
@@ -317,10 +308,33 @@ cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
             stop += 1
         if (s.pool == only if only != NONE32 else
                 not pool_at(a, s.pool).private_pool or pool_at(a, s.pool).released):
-            if release_shelves(a, first, stop) < 0:
+            if release_shelves(a, order + first, stop - first) < 0:
                 return NO_MEMORY
         first = stop
     return DONE_OK
+
+
+cdef int empty_cache(Allocator* a, uint32_t pool) noexcept nogil:
+    # Gives back what can be given back, of a private pool alone unless it is NONE32.
+    cdef Buf order
+    cdef uint32_t only = NONE32
+    cdef int code
+    if pool != NONE32:
+        only = pool_number(a, pool, True)
+        if only == NONE32:
+            return NO_MEMORY
+    if end_pending(a, only) < 0:
+        return NO_MEMORY
+    if a.loose.len == 0:
+        return DONE_OK
+    # What goes changes which shelves have something to give.
+    buf_init(&order, 4)
+    code = buf_reserve(&order, a.loose.len)
+    if code == 0:
+        memcpy(order.data, a.loose.data, a.loose.len * sizeof(uint32_t))
+        code = release_all(a, <const uint32_t*> order.data, a.loose.len, only)
+    buf_free(&order)
+    return NO_MEMORY if code < 0 else DONE_OK
 
 
 cdef int release_pool(Allocator* a, uint32_t pool) noexcept nogil:
@@ -374,7 +388,7 @@ cdef int take(Allocator* a, uint32_t owner, int64_t requested, uint64_t stream, 
         return NO_MEMORY
     i = best_fit(a, shelf, size, &place)
     if i != NONE32:
-        if ordered_drop_at(&shelf_at(a, shelf).free, &a.chunks, place) < 0:
+        if unshelve_at(a, i, place) < 0:
             return NO_MEMORY
         return serve(a, i, owner, requested, size, block)
     if collect(a) < 0 or ask_driver(a, shelf, size, &i) < 0:

@@ -5,7 +5,7 @@ from memreplay.engine.base.hashmap cimport Map64
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT, Rules
 from memreplay.engine.simulate.driver cimport Driver
-from memreplay.engine.simulate.ordered cimport Chunks, Ordered
+from memreplay.engine.simulate.ordered cimport Chunks, Ordered, Place
 
 cdef enum BlockState:
     NO_BLOCK       # not in use
@@ -47,6 +47,7 @@ cdef struct Shelf:
     uint64_t stream
     uint32_t pool        # index in pools
     bint small
+    uint32_t loose       # its free blocks of which something may be given back
     Ordered free
     Ordered unmapped     # by address: their size counts as 0
 
@@ -94,7 +95,7 @@ cdef struct Allocator:
     Buf segments         # SimSegment
     Buf shelves          # Shelf
     Buf pools            # SimPool
-    Buf shelf_order      # u32: shelves by pool, kind and stream
+    Buf loose            # u32: shelves that have such blocks, by pool, kind and stream
     Map64 shelf_of       # pool << 33 | small << 32 | number of the stream -> shelf
     Map64 streams        # a stream's number
     Map64 pool_of        # a pool's number
@@ -127,6 +128,7 @@ cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint pr
                         bint small) noexcept nogil
 cdef int shelve(Allocator* a, uint32_t i) noexcept nogil
 cdef int unshelve(Allocator* a, uint32_t i) noexcept nogil
+cdef int unshelve_at(Allocator* a, uint32_t i, Place place) noexcept nogil
 cdef int join(Allocator* a, uint32_t i) noexcept nogil
 cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil
 cdef int tell(Allocator* a, uint8_t action, uint64_t address, int64_t size,

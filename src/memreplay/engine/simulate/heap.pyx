@@ -15,7 +15,8 @@ from memreplay.engine.simulate.driver cimport (
     driver_free, driver_give, driver_init, span_of
 )
 from memreplay.engine.simulate.ordered cimport (
-    chunks_free, chunks_init, ordered_add, ordered_drop, ordered_free, ordered_init
+    Place, chunks_free, chunks_init, ordered_add, ordered_drop, ordered_drop_at, ordered_free,
+    ordered_init
 )
 
 
@@ -30,7 +31,7 @@ cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint6
     buf_init(&a.segments, sizeof(SimSegment))
     buf_init(&a.shelves, sizeof(Shelf))
     buf_init(&a.pools, sizeof(SimPool))
-    buf_init(&a.shelf_order, 4)
+    buf_init(&a.loose, 4)
     buf_init(&a.log, sizeof(SegmentEvent))
     buf_init(&a.trace, sizeof(TraceEvent))
     chunks_init(&a.chunks)
@@ -54,7 +55,7 @@ cdef void heap_free(Allocator* a) noexcept nogil:
     buf_free(&a.segments)
     buf_free(&a.shelves)
     buf_free(&a.pools)
-    buf_free(&a.shelf_order)
+    buf_free(&a.loose)
     buf_free(&a.log)
     buf_free(&a.trace)
     chunks_free(&a.chunks)
@@ -102,23 +103,44 @@ cdef bint precedes(const Allocator* a, const Shelf* x, const Shelf* y) noexcept 
     return x.stream < y.stream
 
 
-cdef int note_order(Allocator* a, uint32_t shelf) noexcept nogil:
+cdef uint64_t place_in(const Allocator* a, uint32_t shelf) noexcept nogil:
+    # Where it is among the loose ones, or would be.
+    cdef const uint32_t* order = <const uint32_t*> a.loose.data
     cdef uint64_t lo = 0
-    cdef uint64_t hi = a.shelf_order.len
+    cdef uint64_t hi = a.loose.len
     cdef uint64_t mid
-    cdef uint32_t* order
-    if push_u32(&a.shelf_order, shelf) < 0:
-        return NO_MEMORY
-    order = <uint32_t*> a.shelf_order.data
     while lo < hi:
         mid = (lo + hi) // 2
         if precedes(a, shelf_at(a, order[mid]), shelf_at(a, shelf)):
             lo = mid + 1
         else:
             hi = mid
-    memmove(order + lo + 1, order + lo, (a.shelf_order.len - 1 - lo) * sizeof(uint32_t))
-    order[lo] = shelf
+    return lo
+
+
+cdef int add_loose(Allocator* a, uint32_t shelf) noexcept nogil:
+    cdef uint64_t at
+    cdef uint32_t* order
+    shelf_at(a, shelf).loose += 1
+    if shelf_at(a, shelf).loose > 1:
+        return DONE_OK
+    at = place_in(a, shelf)
+    if push_u32(&a.loose, shelf) < 0:
+        return NO_MEMORY
+    order = <uint32_t*> a.loose.data
+    memmove(order + at + 1, order + at, (a.loose.len - 1 - at) * sizeof(uint32_t))
+    order[at] = shelf
     return DONE_OK
+
+
+cdef void drop_loose(Allocator* a, uint32_t shelf) noexcept nogil:
+    cdef uint64_t at
+    cdef uint32_t* order = <uint32_t*> a.loose.data
+    shelf_at(a, shelf).loose -= 1
+    if shelf_at(a, shelf).loose == 0:
+        at = place_in(a, shelf)
+        a.loose.len -= 1
+        memmove(order + at, order + at + 1, (a.loose.len - at) * sizeof(uint32_t))
 
 
 cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint private_pool,
@@ -146,8 +168,6 @@ cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint pr
         s.small = small
         ordered_init(&s.free)
         ordered_init(&s.unmapped)
-        if note_order(a, slot.value) < 0:
-            return NONE32
     a.last_key = key
     a.last_shelf = slot.value
     return slot.value
@@ -192,6 +212,13 @@ cdef inline void link(Allocator* a, uint32_t left, uint32_t right) noexcept nogi
         block_at(a, right).prev = left
 
 
+cdef inline bint is_loose(const Allocator* a, uint32_t i) noexcept nogil:
+    # Whether something of a free block may be given back: a segment, or handles of one. That stays
+    # so as long as it is on its shelf.
+    cdef uint64_t handle = segment_at(a, block_at(a, i).segment).handle
+    return block_at(a, i).size >= handle if handle else is_whole(a, i)
+
+
 cdef int shelve(Allocator* a, uint32_t i) noexcept nogil:
     # It is found from now on.
     cdef SimBlock* b = block_at(a, i)
@@ -199,6 +226,8 @@ cdef int shelve(Allocator* a, uint32_t i) noexcept nogil:
     if b.state == UNMAPPED:
         return ordered_add(&s.unmapped, &a.chunks, 0, b.address, i)
     b.born = lookups_of(a, b.shelf)[0]
+    if is_loose(a, i) and add_loose(a, b.shelf) < 0:
+        return NO_MEMORY
     return ordered_add(&s.free, &a.chunks, b.size, b.address, i)
 
 
@@ -207,7 +236,16 @@ cdef int unshelve(Allocator* a, uint32_t i) noexcept nogil:
     cdef Shelf* s = shelf_at(a, b.shelf)
     if b.state == UNMAPPED:
         return ordered_drop(&s.unmapped, &a.chunks, 0, b.address)
+    if is_loose(a, i):
+        drop_loose(a, b.shelf)
     return ordered_drop(&s.free, &a.chunks, b.size, b.address)
+
+
+cdef int unshelve_at(Allocator* a, uint32_t i, Place place) noexcept nogil:
+    # A free block whose place on its shelf is known.
+    if is_loose(a, i):
+        drop_loose(a, block_at(a, i).shelf)
+    return ordered_drop_at(&shelf_at(a, block_at(a, i).shelf).free, &a.chunks, place)
 
 
 cdef int join(Allocator* a, uint32_t i) noexcept nogil:
@@ -362,23 +400,26 @@ cdef int unmap_block(Allocator* a, uint32_t i) noexcept nogil:
     # The whole handles in a free block; what is left at its ends stays free.
     cdef SimBlock* b = block_at(a, i)
     cdef uint64_t handle = segment_at(a, b.segment).handle
-    cdef uint64_t base = span_of(&a.driver, segment_at(a, b.segment).span).address
-    cdef uint64_t first = (b.address - base + handle - 1) // handle * handle + base
-    cdef uint64_t stop = (b.address + b.size - base) // handle * handle + base
+    # Counted from where the segment begins: addresses may be close to the last one that there is.
+    cdef uint64_t start = b.address - span_of(&a.driver, segment_at(a, b.segment).span).address
+    cdef uint64_t before = (handle - start % handle) % handle
+    cdef uint64_t address, size
     cdef uint32_t shelf = b.shelf
-    if first >= stop:
+    if b.size < before + handle:
         return DONE_OK
+    address = b.address + before
+    size = (b.size - before) // handle * handle
     if unshelve(a, i) < 0:
         return NO_MEMORY
-    if b.address < first:
-        if cut(a, i, first - b.address) < 0 or shelve(a, i) < 0:
+    if before:
+        if cut(a, i, before) < 0 or shelve(a, i) < 0:
             return NO_MEMORY
         i = block_at(a, i).next
-    if block_at(a, i).address + block_at(a, i).size > stop:
-        if cut(a, i, stop - first) < 0 or shelve(a, block_at(a, i).next) < 0:
+    if block_at(a, i).size > size:
+        if cut(a, i, size) < 0 or shelve(a, block_at(a, i).next) < 0:
             return NO_MEMORY
     block_at(a, i).state = UNMAPPED
-    if join(a, i) < 0 or note(a, A_SEGMENT_UNMAP, first, stop - first, shelf) < 0:
+    if join(a, i) < 0 or note(a, A_SEGMENT_UNMAP, address, size, shelf) < 0:
         return NO_MEMORY
     b = block_at(a, i)
     if b.prev != NONE32 or b.next != NONE32:

@@ -58,6 +58,7 @@ cdef struct Simulation:
     uint64_t recorded_want   # the least that it did not have then, with what was reserved
     int64_t resynced_at  # the first request that waited for pending frees, and did not in the
                          # recording, or the other way round; -1 where none did
+    uint64_t mapped_ranges   # at the end
     uint64_t unplaced    # carried blocks of which nobody knows where they lay
     bint keeps_trace
     bint alike           # it ends where it asks the driver for something else than the recording

@@ -28,7 +28,8 @@ from memreplay.engine.simulate.editing cimport (
     Move, changed_size, changes, edit_free, edit_init
 )
 from memreplay.engine.simulate.heap cimport (
-    DONE_OK, NO_EVENT, NO_TOTAL, SegmentEvent, TraceEvent, block_at, heap_free, heap_init
+    DONE_OK, NO_EVENT, NO_TOTAL, SegmentEvent, TraceEvent, block_at, heap_free, heap_init,
+    mapped_ranges
 )
 from memreplay.engine.simulate.starting cimport take_start
 
@@ -553,5 +554,8 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, con
     if run(s) < 0:
         return fail(&s.status, ERR_MEMORY, "blocks")
     count_equal(s)
+    s.mapped_ranges = mapped_ranges(&s.a)
     free_run(s)
+    if not s.a.keeps_log and not s.keeps_trace:
+        heap_free(&s.a)  # nobody asks for segments and blocks
     return OK

@@ -6,6 +6,7 @@ and stream are taken for one where whole pages lie between them, and nothing of 
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
+from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_item
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.read.sparse cimport sparse_at
 from memreplay.engine.read.tables cimport A_SEGMENT_MAP, Carried
@@ -34,6 +35,12 @@ cdef struct Placed:
     uint32_t block
 
 
+cdef struct Mapping:
+    # An event that maps a range of an expandable segment.
+    uint64_t address
+    uint32_t event
+
+
 cdef struct Start:
     Simulation* s
     const Region* regions
@@ -41,6 +48,7 @@ cdef struct Start:
     Placed* placed        # carried blocks by region and address
     uint64_t count        # of them
     uint64_t next         # the first that has no place yet
+    Buf mappings          # Mapping, by address
 
 
 cdef int by_place(const void* a, const void* b) noexcept nogil:
@@ -130,29 +138,55 @@ cdef int take_segment(Start* t, uint64_t region, uint32_t shelf) noexcept nogil:
 
 # --- expandable segments --------------------------------------------------------------------------
 
-cdef uint64_t lowest_mapped(const Start* t, const Region* g, uint64_t floor,
-                            uint64_t handle) noexcept nogil:
-    # Where the addresses of a region's segment begin, as far as is known: what was given back
-    # before the recording may have been mapped again since.
+cdef int by_address(const void* a, const void* b) noexcept nogil:
+    cdef const Mapping* x = <const Mapping*> a
+    cdef const Mapping* y = <const Mapping*> b
+    return (x.address > y.address) - (x.address < y.address)
+
+
+cdef int list_mappings(Start* t) noexcept nogil:
     cdef const Reserve* v = t.s.arena.reserve
     cdef const Replay* r = t.s.arena.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
-    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* events = <const uint32_t*> v.events.data
-    cdef uint64_t least = g.start
     cdef uint64_t i
-    cdef uint32_t at
+    cdef Mapping m
     for i in range(v.events.len):
-        at = events[i]
+        m.event = events[i]
+        m.address = address[m.event]
+        if action[m.event] == A_SEGMENT_MAP and push_item(&t.mappings, &m) < 0:
+            return NO_MEMORY
+    if t.mappings.len:
+        qsort(t.mappings.data, t.mappings.len, sizeof(Mapping), by_address)
+    return DONE_OK
+
+
+cdef uint64_t lowest_mapped(const Start* t, const Region* g, uint64_t floor,
+                            uint64_t handle) noexcept nogil:
+    # Where the addresses of a region's segment begin, as far as is known: what was given back
+    # before the recording may have been mapped again since.
+    cdef const Replay* r = t.s.arena.replay
+    cdef const int64_t* sizes = <const int64_t*> r.tables.size.data + r.first
+    cdef const Mapping* m = <const Mapping*> t.mappings.data
+    cdef uint64_t lo = 0
+    cdef uint64_t hi = t.mappings.len
+    cdef uint64_t mid, size
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if m[mid].address < floor:
+            lo = mid + 1
+        else:
+            hi = mid
+    while lo < t.mappings.len and m[lo].address < g.start:
+        size = <uint64_t> sizes[m[lo].event]
         # Small requests are mapped a handle at a time.
-        if (action[at] == A_SEGMENT_MAP and floor <= address[at] < least
-                and (g.start - address[at]) % handle == 0
-                and (<uint64_t> size[at] == handle
-                     or (not g.small and <uint64_t> size[at] % handle == 0))
-                and sparse_at(&r.tables.stream, r.first + at) == g.stream):
-            least = address[at]
-    return least
+        if ((g.start - m[lo].address) % handle == 0
+                and (size == handle or (not g.small and size % handle == 0))
+                and sparse_at(&r.tables.stream, r.first + m[lo].event) == g.stream):
+            return m[lo].address
+        lo += 1
+    return g.start
 
 
 cdef uint64_t last_of(Start* t, uint64_t region, uint32_t shelf, uint64_t handle,
@@ -167,17 +201,36 @@ cdef uint64_t last_of(Start* t, uint64_t region, uint32_t shelf, uint64_t handle
     return region
 
 
-cdef int take_expandable(Start* t, uint64_t region, uint64_t last, uint64_t floor,
-                         uint32_t shelf, uint64_t handle, uint64_t space) noexcept nogil:
-    # These regions are one segment. `floor`: the end of what lies before them.
+cdef uint64_t space_of(const Start* t, uint64_t handle) noexcept nogil:
+    # What an expandable segment has addresses for.
+    return (t.s.a.limits.space + handle - 1) // handle * handle
+
+
+cdef inline uint64_t handle_of(const Start* t, const Region* g) noexcept nogil:
+    return SMALL_SEGMENT if g.small else t.s.recorded.handle
+
+
+cdef uint64_t base_of(Start* t, uint64_t region, uint64_t floor) noexcept nogil:
+    # Where the segment of a region begins, which is the first of that. `floor`: the end of what
+    # lies before it.
+    cdef const Region* g = &t.regions[region]
+    cdef uint64_t handle, space, end
+    if not g.expandable:
+        return g.start
+    handle = handle_of(t, g)
+    space = space_of(t, handle)
+    end = t.regions[last_of(t, region, shelf_of(t, g), handle, space)].end
+    return lowest_mapped(t, g, max(floor, end - min(end, space)), handle)
+
+
+cdef int take_expandable(Start* t, uint64_t region, uint64_t last, uint64_t base,
+                         uint64_t ceiling, uint32_t shelf) noexcept nogil:
+    # These regions are one segment. `base` and `ceiling`: where it begins, and the next one.
     cdef Allocator* a = &t.s.a
-    cdef uint64_t end = t.regions[last].end
-    cdef uint64_t base = lowest_mapped(t, &t.regions[region], max(floor, end - min(end, space)),
-                                       handle)
+    cdef uint64_t handle = handle_of(t, &t.regions[region])
+    cdef uint64_t space = min(space_of(t, handle), (ceiling - base) // PAGE * PAGE)
     cdef uint32_t i, rest
-    if last + 1 < t.n:
-        space = min(space, (t.regions[last + 1].start - base) // PAGE * PAGE)
-    space = max(min(space, NO_ADDRESS - base) // handle * handle, end - base)
+    space = max(space // handle * handle, t.regions[last].end - base)
     i = add_segment(a, driver_place(&a.driver, base, space), space, shelf, handle, UNMAPPED)
     if i == NONE32:
         return NO_MEMORY
@@ -215,27 +268,29 @@ cdef int note_pending(Start* t) noexcept nogil:
 cdef int take_regions(Start* t) noexcept nogil:
     cdef const Region* g
     cdef uint64_t i = 0
-    cdef uint64_t floor = 0
-    cdef uint64_t last, handle, space
+    cdef uint64_t last, base, ceiling, handle
     cdef uint32_t shelf
-    if place_carried(t) < 0:
+    if place_carried(t) < 0 or list_mappings(t) < 0:
         return NO_MEMORY
+    base = base_of(t, 0, 0) if t.n else 0
     while i < t.n:
         g = &t.regions[i]
         shelf = shelf_of(t, g)
         if shelf == NONE32:
             return NO_MEMORY
         last = i
-        if not g.expandable:
-            if take_segment(t, i, shelf) < 0:
+        if g.expandable:
+            handle = handle_of(t, g)
+            last = last_of(t, i, shelf, handle, space_of(t, handle))
+        ceiling = NO_ADDRESS
+        if last + 1 < t.n:
+            ceiling = base_of(t, last + 1, t.regions[last].end)
+        if g.expandable:
+            if take_expandable(t, i, last, base, ceiling, shelf) < 0:
                 return NO_MEMORY
-        else:
-            handle = SMALL_SEGMENT if g.small else t.s.recorded.handle
-            space = (t.s.a.limits.space + handle - 1) // handle * handle
-            last = last_of(t, i, shelf, handle, space)
-            if take_expandable(t, i, last, floor, shelf, handle, space) < 0:
-                return NO_MEMORY
-        floor = t.regions[last].end
+        elif take_segment(t, i, shelf) < 0:
+            return NO_MEMORY
+        base = ceiling
         i = last + 1
     return note_pending(t)
 
@@ -250,8 +305,10 @@ cdef int take_start(Simulation* s) noexcept nogil:
     t.placed = NULL
     t.count = 0
     t.next = 0
+    buf_init(&t.mappings, sizeof(Mapping))
     code = take_regions(&t)
     free(t.placed)
+    buf_free(&t.mappings)
     s.a.reserved = s.arena.reserve.start_bytes
     s.a.reserved_peak = s.a.reserved
     s.a.reserved_peak_at = -1
