@@ -187,6 +187,11 @@ REASONS: dict[str, Reason] = {
         " have done next is not in the file",
         "",
     ),
+    "failures_unchanged": Reason(
+        "requests that failed in the recording have their size: nobody knows whether they would be"
+        " among the allocations that were changed",
+        "",
+    ),
     "came_back_late": Reason(
         "the file does not tell when checkpointed allocations would be made again: this takes the"
         " latest moment that there is, which needs the least memory",
@@ -198,8 +203,8 @@ REASONS: dict[str, Reason] = {
         "",
     ),
     "card_inferred": Reason(
-        "per_process_memory_fraction is a part of the card's memory, which the file does not tell:"
-        " the simulation takes it of what the driver has for the program, which is less",
+        "per_process_memory_fraction is a part of the card's whole memory, of which only what the"
+        " driver has for the program is known: the simulation takes the part of that",
         "",
     ),
     "total_inferred": Reason(

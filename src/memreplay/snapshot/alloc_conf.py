@@ -113,10 +113,11 @@ def recorded_settings(found: dict[str, object]) -> AllocatorSettings:
     if isinstance(text, str) and 0 < len(text) <= _LONGEST:
         said = _Reading(said, exact=False).read(text)
     rules = block_rules(found)
+    limit = rules.max_split_bytes
     threshold = found.get("garbage_collection_threshold")
     return said._replace(
         divisions=rules.divisions,
-        max_split_bytes=rules.max_split_bytes if 0 <= rules.max_split_bytes < _LARGEST else -1,
+        max_split_bytes=limit if 0 <= limit < _LARGEST else -1,
         expandable=rules.expandable,
         collect_threshold=threshold if _is_part(threshold) else 0.0,
     )

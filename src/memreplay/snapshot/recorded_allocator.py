@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from memreplay.snapshot.measured import Measured, MeasuredTrace
 
 SMALL_SEGMENT = 2 << 20
-# What an expandable segment has addresses for where nobody knows the card: 9/8 of its memory.
+MOST_BYTES = 1 << 61  # of a card: what the engine counts in has room for it
+# What an expandable segment has addresses for is 9/8 of the card; so much where nobody knows that.
 UNKNOWN_CARD = 80 << 30
+MOST_SPACE = 1 << 46  # more than any card has, and many of them have room beside each other
 
 
 class Outcome(Record, frozen=True, kw_only=True):
@@ -97,7 +99,8 @@ class Recorded:
         """What was reserved and free at each request that failed, by its event."""
         reserved = self.replay.measure("reserved")
         return {
-            event: reserved.bytes_at(event) + free for event, free in self.replay.oom_free.items()
+            event: max(0, min(reserved.bytes_at(event) + free, MOST_BYTES))
+            for event, free in self.replay.oom_free.items()
         }
 
     @cached_property
@@ -267,7 +270,7 @@ def run(
         total=-1 if card.total is None else card.total,
         allowed=-1 if card.allowed is None else card.allowed,
         collect_from=-1 if collect_from is None else collect_from,
-        space=known + known // 8,
+        space=min(known + known // 8, MOST_SPACE),
         reuses=card.reuses,
         recorded_limit=recorded.limit_bytes,
         recorded_collect_from=-1 if recorded.collect_from is None else recorded.collect_from,

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Literal
 from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 from memreplay.snapshot.brief import html_table
-from memreplay.snapshot.recorded_allocator import Card, Edit, Outcome, Recorded, recorded_of, run
+from memreplay.snapshot.recorded_allocator import (
+    MOST_BYTES,
+    Card,
+    Edit,
+    Outcome,
+    Recorded,
+    recorded_of,
+    run,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -18,12 +26,11 @@ if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
     from memreplay.snapshot.measured import MeasuredTrace
 
-MOST_BYTES = 1 << 61  # of a card: what the engine counts in has room for it
-
 SimulationReason = Literal[
     "began_with_memory",
     "came_back_late",
     "card_inferred",
+    "failures_unchanged",
     "limit_inferred",
     "not_reproduced",
     "placed_by_address",
@@ -225,6 +232,8 @@ class Simulated:
                 found.append("streams_waited")
             if self.edit is not None and self.edit.twice:
                 found.append("came_back_late")
+            elif self.edit is not None and recorded.outcome.ooms and not self.native.changes_all:
+                found.append("failures_unchanged")
             if self._inferred and recorded.allowed_inferred:
                 found.append("limit_inferred")
             elif self._given is None and recorded.total_inferred:

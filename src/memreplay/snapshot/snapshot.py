@@ -406,7 +406,7 @@ def _card_bytes(native: _core.Tables, device: int) -> int | None:
     cards = recorder.get("cards") if isinstance(recorder, dict) else None
     card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
     size = card.get("total_bytes") if isinstance(card, dict) else None
-    return size if isinstance(size, int) and 0 < size < 2**63 else None
+    return size if type(size) is int and 0 < size <= 2**61 else None  # a bool is no size
 
 
 def _moment(bound: Moment | int | None) -> Moment | None:

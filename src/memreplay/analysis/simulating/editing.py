@@ -10,6 +10,7 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.filters import Filtering
 from memreplay.analysis.simulating.records import Changed
+from memreplay.errors import UsageError
 from memreplay.snapshot.recorded_allocator import Edit
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
+MOST_TIMES = 1000  # larger
 _NEVER = 0xFFFFFFFE  # the end of a carried block that does not count
 
 
@@ -36,12 +38,15 @@ class Change(NamedTuple):
 class Editor:
     """Finds the allocations of a change, device by device.
 
-    Raises UsageError for patterns and categories that nothing meets.
+    Raises UsageError for patterns and categories that nothing meets, and for a factor below 0 or
+    above MOST_TIMES.
     """
 
     def __init__(
         self, snap: Snapshot, change: Change, rules: tuple[Rule, ...] | None = None
     ) -> None:
+        if not 0 <= change.factor <= MOST_TIMES:  # which NaN is not either
+            raise UsageError(f"sizes are multiplied by 0 to {MOST_TIMES}, not {change.factor}")
         self.change = change
         self._filtering = None
         if change.filters is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.simulating.searching import candidates, cost, on_threads, prepare
@@ -29,58 +28,16 @@ def smallest(replay: Replay, settings: AllocatorSettings) -> Smallest:
 
     Raises UsageError where no card is large enough, as with a memory fraction of 0.
     """
-    whole = settings._replace(memory_fraction=None)
-    peak = replay.simulate(whole, total_bytes=ROOMY).outcome.reserved_peak_bytes
-    high = -(-peak // STEP)
-    if settings.memory_fraction is None or high == 0:
-        return _between(replay, settings, 0, high)
-    # The program has a part of the card alone, and what is collected depends on that.
-    high = int(min(high / max(settings.memory_fraction, 1e-9), ROOMY // STEP))
-    while not _fits(replay, settings, high):
-        if high >= ROOMY // STEP:
-            part = f"per_process_memory_fraction:{settings.memory_fraction:g}"
-            raise UsageError(f"with {part} no card is large enough")
-        high = min(2 * high, ROOMY // STEP)
-    return _between(replay, settings, 0, high)
-
-
-def smallest_of_all(replay: Replay, start: Smallest) -> Smallest:
-    """With any of the `candidates` for the settings of `start`; of equal ones the first, which is
-    `start`."""
-    prepare(replay)
-    best = start
-    lock = threading.Lock()
-
-    def work(settings: AllocatorSettings) -> Smallest | None:
-        nonlocal best
-        most = best.total_bytes
-        if most < STEP or not _fits(replay, settings, most // STEP - 1):
-            return None
-        high = most // STEP - 1
-        if settings.memory_fraction is None:
-            peak = replay.simulate(settings, total_bytes=ROOMY).outcome.reserved_peak_bytes
-            high = min(high, -(-peak // STEP))
-        found = _between(replay, settings, 0, high)
-        with lock:
-            if found.total_bytes < best.total_bytes:
-                best = found
-        return found
-
-    others = [one for one in candidates(start.settings) if one != start.settings]
-    found = on_threads(work, others)
-    least = min((one.total_bytes for one in found if one is not None), default=best.total_bytes)
-    if least >= start.total_bytes:
-        return start
-    # Of those that need as little the best, whichever thread came first.
-    equal = [one for one in found if one is not None and one.total_bytes == least]
-    equal.sort(
-        key=lambda one: cost(replay.simulate(one.settings, total_bytes=least), start.settings)
-    )
-    return equal[0]
-
-
-def _between(replay: Replay, settings: AllocatorSettings, low: int, high: int) -> Smallest:
-    """In steps: `high` is known to suffice."""
+    high = _roomy(replay, settings)
+    if settings.memory_fraction is not None and high:
+        # The program has a part of the card alone, and what is collected depends on that.
+        high = int(min(high / max(settings.memory_fraction, 1e-9), ROOMY // STEP))
+        while not _fits(replay, settings, high):
+            if high >= ROOMY // STEP:
+                part = f"per_process_memory_fraction:{settings.memory_fraction:g}"
+                raise UsageError(f"with {part} no card is large enough")
+            high = min(2 * high, ROOMY // STEP)
+    low = 0
     while low < high:
         middle = (low + high) // 2
         if _fits(replay, settings, middle):
@@ -88,6 +45,47 @@ def _between(replay: Replay, settings: AllocatorSettings, low: int, high: int) -
         else:
             low = middle + 1
     return Smallest(settings, high * STEP)
+
+
+def smallest_of_all(replay: Replay, start: Smallest) -> Smallest:
+    """With any of the `candidates` for the settings of `start`; of equal ones the first, which is
+    `start`, or else the best. The steps are halved for all at once: what does not fit where others
+    do is left out from there on."""
+    prepare(replay)
+    left = list(candidates(start.settings))
+    low, high = 0, start.total_bytes // STEP
+    if start.settings.memory_fraction is None:
+        high = min(high, *on_threads(lambda one: _roomy(replay, one), left))
+    left = _fitting(replay, left, high)
+    while low < high:
+        middle = (low + high) // 2
+        if some := _fitting(replay, left, middle):
+            left, high = some, middle
+        else:
+            low = middle + 1
+    if start.settings in left or not left:
+        return start
+    total = high * STEP
+    costs = on_threads(
+        lambda one: cost(replay.simulate(one, total_bytes=total), start.settings), left
+    )
+    return Smallest(left[costs.index(min(costs))], total)
+
+
+def _roomy(replay: Replay, settings: AllocatorSettings) -> int:
+    """What it takes where there is more than enough, in steps: that suffices. A memory fraction is
+    left aside."""
+    whole = settings._replace(memory_fraction=None)
+    found = replay.simulate(whole, total_bytes=ROOMY)
+    if found.failed_events:
+        raise UsageError("it asks for more memory than any card has")
+    return -(-found.outcome.reserved_peak_bytes // STEP)
+
+
+def _fitting(replay: Replay, some: list[AllocatorSettings], steps: int) -> list[AllocatorSettings]:
+    """Those with which it fits then."""
+    found = on_threads(lambda one: _fits(replay, one, steps), some)
+    return [one for one, fits in zip(some, found, strict=True) if fits]
 
 
 def _fits(replay: Replay, settings: AllocatorSettings, steps: int) -> bool:

@@ -53,15 +53,15 @@ def search(
     start: AllocatorSettings,
     total_bytes: int | None = None,
     edit: Edit | None = None,
+    others: tuple[AllocatorSettings, ...] = (),
 ) -> list[Simulated]:
-    """What comes of each of the `candidates`, and of the recording's own settings, the best
-    first."""
+    """What comes of each of the `candidates`, and of `others`, the best first."""
     prepare(replay)
     if edit is not None:
         edit.prepare()
     found = on_threads(
         lambda settings: replay.simulate(settings, total_bytes=total_bytes, edit=edit),
-        dict.fromkeys((*candidates(start), replay.settings)),
+        dict.fromkeys((*candidates(start), *others)),
     )
     return sorted(found, key=lambda one: cost(one, start))
 

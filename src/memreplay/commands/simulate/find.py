@@ -73,7 +73,8 @@ def simulations(
         start = changed_settings(replay.settings, settings)
         edit = edits.get(device)
         if search:
-            found[device] = searching.search(replay, start, total_bytes, edit)
+            own = (replay.settings,)  # so that nothing worse is called the best
+            found[device] = searching.search(replay, start, total_bytes, edit, own)
         else:
             found[device] = [replay.simulate(start, total_bytes=total_bytes, edit=edit)]
     return found

@@ -14,6 +14,7 @@ from memreplay.engine.replay cimport sizes as _sizes
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, Rules, segment_size
 from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.simulate cimport heap as _heap
+from memreplay.engine.simulate.editing cimport changes_all
 from memreplay.engine.simulate cimport retelling as _retelling
 from memreplay.engine.simulate cimport simulation as _simulation
 
@@ -131,6 +132,11 @@ cdef class Simulation:
     def unplaced(self) -> int:
         """Blocks from before the recording of which nobody knows in which segment they lay."""
         return self.s.unplaced
+
+    @property
+    def changes_all(self) -> bool:
+        """Whether all allocations were changed, and so the requests that failed."""
+        return changes_all(&self.s.edit)
 
     @property
     def resynced_at(self) -> int | None:

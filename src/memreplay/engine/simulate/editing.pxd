@@ -30,8 +30,14 @@ cdef int edit_init(Edit* e, const Lives* lives, double factor, bint twice, const
 cdef void edit_free(Edit* e) noexcept nogil
 
 
+cdef inline bint changes_all(const Edit* e) noexcept nogil:
+    # Whether all allocations are changed, and so requests that failed: of some nobody knows whether
+    # these would be among them.
+    return e.lives != NULL and e.lives.keep.len == 0
+
+
 cdef inline bint changes(const Edit* e, uint64_t event) noexcept nogil:
-    # An alloc, or a request that failed: nobody knows of the latter where it would belong.
+    # An alloc.
     return e.lives != NULL and (e.lives.keep.len == 0
                                 or (<const unsigned char*> e.lives.keep.data)[event])
 

@@ -25,7 +25,7 @@ from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, let_go, release_pool, take
 )
 from memreplay.engine.simulate.editing cimport (
-    Move, changed_size, changes, edit_free, edit_init
+    Move, changed_size, changes, changes_all, edit_free, edit_init
 )
 from memreplay.engine.simulate.heap cimport (
     DONE_OK, NO_EVENT, NO_TOTAL, SegmentEvent, TraceEvent, block_at, heap_free, heap_init,
@@ -390,7 +390,7 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef uint64_t stream = sparse_at(&r.tables.stream, r.first + i)
     cdef uint32_t pool = private_pool_of(s, i)
     cdef uint32_t block
-    if action == A_ALLOC and changes(&s.edit, i):
+    if changes(&s.edit, i) if action == A_ALLOC else changes_all(&s.edit):
         size = changed_size(&s.edit, size)
         if size == 0:
             (<uint32_t*> s.block_of.data)[i] = NONE32
