@@ -144,7 +144,7 @@ def test_what_the_recording_says_is_the_truth(name: str, seed: int, steps: int) 
     run = ran(SETTINGS[name], seed, steps)
     recorded = replayed(run.snapshot).recorded
     want, got = run.outcome(), told(recorded.outcome)
-    if not recorded.reproduced:
+    if not recorded.reproduced or SETTINGS[name].max_split_size is not None:
         # Whether oversize blocks went alone or with all the others no event says.
         assert got.pop("alloc_retries") <= want.pop("alloc_retries")
     assert got == want
