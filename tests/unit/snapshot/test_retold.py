@@ -139,6 +139,15 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
     assert again.replay(0).settings == found.settings
 
 
+def test_a_simulation_of_nothing() -> None:
+    """On a card that is too small for the first request there are neither segments nor blocks."""
+    b = build.SnapshotBuilder().segment_alloc(2**40, 20 << 20).alloc(2**40, 5 << 20)
+    snap = mr.open(build.dump(b.finish_segments().build()))
+    again = retold(snap, {0: snap.replay(0).simulate(total_bytes=1)})
+    assert again.segment_count == 0
+    assert again.replay(0).recorded.outcome.ooms == 1
+
+
 def test_simulations_of_others() -> None:
     b = build.SnapshotBuilder(2)
     for device in (0, 1):
