@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import memreplay as mr
 from tests.conftest import ROOT
 
 PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
@@ -127,3 +128,27 @@ def test_ranks(tmp_path: Path) -> None:
     (first,), (second,) = (one["devices"] for one in report["processes"])
     assert (first["device"], second["device"]) == (0, 1)
     assert second["requested_peak_bytes"] > first["requested_peak_bytes"]
+
+
+@pytest.mark.skipif(
+    os.environ.get("MEMREPLAY_TORCHES") == "newest",
+    reason="eight processes of torch take most of a minute: ci/truth does it, .ci/run does not",
+)
+def test_the_odd_ranks_are_what_is_recorded_anew(tmp_path: Path) -> None:
+    """Of each rank the same events, and peaks that PyTorch counts itself, in that run."""
+    told = tmp_path / "peaks.jsonl"
+    program = ("examples/fsdp_odd/train.py", "--peaks", str(told))
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "8")
+    code, report = reported(tmp_path, "--gpu", "L4", "--", PYTHON, *launcher, *program)
+    assert (code, report["verdict"], report["exact"]) == (0, "fits", True)
+    lines = sorted(told.read_text(encoding="utf-8").splitlines())
+    stored = ROOT / "examples" / "fsdp_odd" / "peaks.jsonl"
+    assert lines == stored.read_text(encoding="utf-8").splitlines()
+    for rank, line in enumerate(lines):
+        (device,) = report["processes"][rank]["devices"]
+        assert device["requested_peak_bytes"] == json.loads(line)["requested"]
+        anew = mr.open(tmp_path / f"out.rank{rank}.pickle")
+        kept = mr.open(ROOT / "examples" / "fsdp_odd_ranks" / f"rank{rank}.pkl.gz")
+        assert anew.devices == kept.devices == (rank,)
+        assert anew.events.action.tolist() == kept.events.action.tolist()
+        assert anew.events.size.tolist() == kept.events.size.tolist()
