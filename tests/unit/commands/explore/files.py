@@ -5,8 +5,8 @@ from __future__ import annotations
 from memreplay.commands.explore.explored import Explored
 from tests.conftest import SNAPSHOTS
 
-NAMES = ("two_gpus", "recorded_gpt", "serving_oom", "cuda_graphs", "rank0")
-FILES = [next(path for path in SNAPSHOTS if path.name.startswith(name)) for name in NAMES]
+NAMES = ("two_gpus", "recorded_gpt", "serving_oom", "cuda_graphs", "fsdp_ranks/rank0")
+FILES = [next(path for path in SNAPSHOTS if path.match(f"{name}*")) for name in NAMES]
 
 
 def moments(explored: Explored, device: int) -> list[int]:

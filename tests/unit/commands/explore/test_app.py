@@ -17,9 +17,9 @@ from tests.unit.commands.explore.playing import ASKING, explorer, play, screen, 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
 
-@pytest.mark.parametrize("name", ["two_gpus", "serving_oom", "cuda_graphs", "rank0"])
+@pytest.mark.parametrize("name", ["two_gpus", "serving_oom", "cuda_graphs", "fsdp_ranks/rank0"])
 def test_every_key_on_examples(name: str) -> None:
-    app = explorer(next(path for path in SNAPSHOTS if path.name.startswith(name)))
+    app = explorer(next(path for path in SNAPSHOTS if path.match(f"{name}*")))
     keys = [one for key in KEYS for one in key.keys.split(",") if one not in ASKING]
 
     async def do(pilot: Any) -> None:
