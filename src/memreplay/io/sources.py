@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from memreplay.errors import MissingExtraError
+from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
-# Two letters at least: `C://snap.pkl` is a drive. `::` chains, as in simplecache::s3://bucket/key.
-_URL = r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)"
-# Where what stands before an `@` may be a password, and what follows a `?` a signature.
-_SECRETIVE = r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@]*@)?([^?#]*)(?:[?#].*)?"
 # What is asked of a remote file system at once: large enough for its latency, small in memory.
 BLOCK = 8 << 20
 
@@ -121,11 +114,11 @@ class _Remote(Raw):
     # A file of fsspec, whose errors are those of a hundred libraries.
 
     def readinto(self, buffer: Any) -> int:
-        with _as_os_errors():
+        with as_os_errors():
             return super().readinto(buffer)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with _as_os_errors():
+        with as_os_errors():
             return super().seek(offset, whence)
 
 
@@ -161,66 +154,52 @@ def open_source(source: Source) -> Raw:
     return Raw(_Memory(flat), "<bytes>", flat.nbytes)
 
 
-def is_url(name: str) -> bool:
-    """Whether `name` is a URL, and not a local file that exists or a path on a drive."""
-    return ":" in name and re.match(_URL, name) is not None and not os.path.lexists(name)
-
-
 def _open_url(url: str) -> Raw:
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        raise MissingExtraError(
-            "a URL is read with fsspec; pip install 'memreplay[remote]' to read it"
-        ) from None
-    with _as_os_errors():
-        try:
-            system, path = url_to_fs(url)
-        except ImportError as error:  # s3fs, gcsfs, …: one package for each kind of store
-            scheme = url.partition(":")[0]
-            raise MissingExtraError(
-                f"besides 'memreplay[remote]', {scheme}:// needs a package of its own: {error}"
-            ) from None
-        # Forward only: no more than a block is held, and the next one replaces it.
-        file = system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
+    with as_os_errors():
+        system, path = system_of(url)
+        file = _by_ranges(system, path) or _forward(system, path)
     size = getattr(file, "size", None)
-    return _Remote(file, _without_secrets(url), size if isinstance(size, int) else None)
+    return _Remote(file, without_secrets(url), size if isinstance(size, int) else None)
 
 
-def _without_secrets(url: str) -> str:
-    """`url` as a report may show it: no user, password or signature."""
-    return re.sub(_SECRETIVE, r"\1://\2", url)
+def _by_ranges(system: Any, path: str) -> Any:
+    """The file, read by several requests at once; None where the store gives no ranges."""
+    from fsspec.asyn import AsyncFileSystem
+
+    # The type's, since one that caches pretends to be what it caches.
+    if not issubclass(type(system), AsyncFileSystem):
+        return None
+    import asyncio
+
+    from memreplay.io.ranges import RangeReader, persisted
+    from memreplay.io.stores import remote_file
+
+    asked = persisted(lambda: remote_file(system, path))
+    file = asyncio.run_coroutine_threadsafe(asked, system.loop).result()
+    return None if file is None else RangeReader(file, system.loop)
 
 
-@contextmanager
-def _as_os_errors() -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        # fsspec says so of a server that refuses, or that is not there, too.
-        words = _words_of_server(error.__cause__)
-        if not words:
-            raise
-        raise OSError(words) from error
-    except (OSError, MissingExtraError, MemoryError):
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines()
-        raise OSError(lines[0] if lines else type(error).__name__) from error
+def _forward(system: Any, path: str) -> Any:
+    """The file, read by one request after the other, or by one alone: nothing is asked again."""
+    if any(base.__name__ == "HTTPFileSystem" for base in type(system).__mro__):
+        return _web_stream(system, path)
+    # No more than a block is held, and the next one replaces it.
+    return system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
 
 
-def _words_of_server(error: BaseException | None) -> str:
-    """Why a file could not be had, where it is not that there is none; else empty."""
-    status = getattr(error, "status", None)
-    if isinstance(status, int) and status not in (404, 410):
-        said = str(getattr(error, "message", "")).strip()
-        return f"the server says {status} {said}".rstrip()
-    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-        lines = str(error).strip().splitlines()
-        host = getattr(error, "host", None)
-        reason = getattr(error, "strerror", None) or (lines[0] if lines else type(error).__name__)
-        return f"cannot reach {host}: {reason}" if host else str(reason)
-    return ""
+def _web_stream(system: Any, url: str) -> Any:
+    from aiohttp import ClientTimeout
+
+    from memreplay.io.ranges import STALL_S
+
+    # As long as it takes, but not without a byte.
+    patience = ClientTimeout(total=None, sock_connect=STALL_S, sock_read=STALL_S)
+    headers = {**system.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
+    # A size is named so that fsspec does not ask for it first: the answer itself has it.
+    file = system.open(url, "rb", block_size=0, size=1, headers=headers, timeout=patience)
+    length = file.r.headers.get("Content-Length", "")
+    file.size = int(length) if length.isdigit() else None
+    return file
 
 
 def _may_wait(source: Any) -> bool:

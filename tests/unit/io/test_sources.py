@@ -17,7 +17,8 @@ from click.testing import CliRunner
 import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.io import sources
-from memreplay.io.sources import is_url, open_source
+from memreplay.io.sources import open_source
+from memreplay.io.urls import is_url, without_secrets
 from tests import build
 
 
@@ -308,7 +309,9 @@ def test_a_store_may_need_a_package_of_its_own(
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", missing)
-    with pytest.raises(mr.MissingExtraError, match=r"s3:// needs .*: Install s3fs to access S3"):
+    with pytest.raises(
+        mr.MissingExtraError, match=r"s3:// needs .*: pip install 'memreplay\[s3\]' \(Install s3fs"
+    ):
         mr.open("s3://bucket/snap.pkl")
 
 
@@ -323,4 +326,4 @@ def test_a_store_may_need_a_package_of_its_own(
     ],
 )
 def test_reports_show_no_secrets(url: str, shown: str) -> None:
-    assert sources._without_secrets(url) == shown
+    assert without_secrets(url) == shown

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from memreplay.errors import UsageError
+from memreplay.io.names import bare
 
-_PICKLE = re.compile(r"\.(pkl|pickle)(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
-_JSON = re.compile(r"\.json(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
 # `rank7`, `Rank_7`, `rank-07`; of `local_rank3` and `rank12` in one name the second counts. Of a
 # LoRA it is a size.
 _RANK = re.compile(r"(?<!lora)(?<!lora[-_. ])(local)?[-_. ]?rank[-_. =]*([0-9]+)", re.IGNORECASE)
@@ -27,22 +26,6 @@ _WHOSE = re.compile(
 _MOST_DIGITS = 9  # what has more is a time or an id
 _SHOWN = 3  # names that an error lists
 _LONGEST = 60  # characters of one
-
-
-def snapshot_names(names: Iterable[str]) -> list[str]:
-    """Those that are snapshots by their name: pickles; where there is none, JSON files."""
-    names = list(names)
-    for form in (_PICKLE, _JSON):
-        found = [name for name in names if form.search(name)]
-        if found:
-            return found
-    return []
-
-
-def natural(name: str) -> list[tuple[str, int]]:
-    """A key that puts `rank2` before `rank10`."""
-    texts, numbers = _NUMBER.split(name), _NUMBER.findall(name)
-    return list(zip(texts, [*map(int, numbers), -1], strict=True))
 
 
 def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
@@ -91,19 +74,19 @@ def family_of(name: str) -> str:
     """What the snapshots of one process have in common that it writes one after the other: the name
     without its ending, and `#` for each number but a rank's (`step_#/rank3`), or that of what else
     tells processes apart (`gpu1`)."""
-    bare = _bare(name)
-    ranks = {found.start(2) for found in _RANK.finditer(bare)}
+    plain = bare(name)
+    ranks = {found.start(2) for found in _RANK.finditer(plain)}
 
     def shown(found: re.Match[str]) -> str:
-        kept = found.start() in ranks or _WHOSE.search(bare[: found.start()])
+        kept = found.start() in ranks or _WHOSE.search(plain[: found.start()])
         return found[0] if kept else "#"
 
-    return _NUMBER.sub(shown, bare)
+    return _NUMBER.sub(shown, plain)
 
 
 def _after_rank(name: str) -> list[int]:
     """The numbers after `rank` in a file's name, those of its folder where it has none itself."""
-    folder, _, own = _bare(name).rpartition("/")
+    folder, _, own = bare(name).rpartition("/")
     for part in (own, folder):
         found = [(bool(m[1]), int(m[2])) for m in _RANK.finditer(part)]
         numbers = [n for local, n in found if not local] or [n for _, n in found]
@@ -132,10 +115,10 @@ def _check_counted(found: dict[int, str]) -> None:
 
 def _word_before(name: str, number: int) -> str | None:
     """The word that says what a number in a name counts, if it is not ranks."""
-    bare, word = _bare(name), None
-    for found in _NUMBER.finditer(bare):
+    plain, word = bare(name), None
+    for found in _NUMBER.finditer(plain):
         if int(found[0]) == number:
-            before = _COUNTED.search(bare[: found.start()])
+            before = _COUNTED.search(plain[: found.start()])
             if before is None:
                 return None
             word = before[1]
@@ -146,7 +129,7 @@ def _all_numbers(names: Sequence[str]) -> list[list[int]]:
     """All numbers of each name, folders included; of one file alone its own name's."""
     if len(names) == 1:
         names = [names[0].rpartition("/")[2]]
-    return [[int(text) for text in _NUMBER.findall(_bare(name))] for name in names]
+    return [[int(text) for text in _NUMBER.findall(bare(name))] for name in names]
 
 
 def _telling(names: Sequence[str], numbers: Sequence[list[int]]) -> list[int]:
@@ -174,11 +157,6 @@ def _ambiguous(names: Sequence[str]) -> str:
         f"which number is the rank in {shown} is not clear: put it after the word rank, as in"
         " rank0.pkl"
     )
-
-
-def _bare(name: str) -> str:
-    """A name without what says its form, in which numbers mean something else (`.bz2`)."""
-    return _JSON.sub("", _PICKLE.sub("", name))
 
 
 def _short(name: str) -> str:

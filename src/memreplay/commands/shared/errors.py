@@ -110,5 +110,9 @@ def say(note: str) -> None:
 
 
 def name_of(file: str) -> str:
-    """What to call a FILE argument."""
+    """What to call a FILE argument: of a web address without user, password and signature."""
+    if "://" in file:
+        from memreplay.io.urls import is_url, without_secrets
+
+        return without_secrets(file) if is_url(file) else file
     return "standard input" if file == "-" else file

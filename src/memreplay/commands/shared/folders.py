@@ -33,7 +33,7 @@ def snapshot_files(folder: str) -> list[str]:
     ones are left out, and what is no regular file: a pipe would be waited for. Raises OSError where
     a folder cannot be listed, and UsageError where there is no such file.
     """
-    from memreplay.analysis.comparing.rank_names import natural, snapshot_names
+    from memreplay.io.names import natural, snapshot_names
 
     files, folders = _entries(folder)
     found = snapshot_names(files)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from memreplay.analysis.comparing.rank_names import natural
 from memreplay.commands.watch.listing import Lister
+from memreplay.io.names import natural
 
 # A file of which reading fails may still be written to: it is not given up before it has been
 # unchanged for so many times as long as others.

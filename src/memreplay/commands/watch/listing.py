@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
-from memreplay.analysis.comparing.rank_names import snapshot_names
+from memreplay.io.names import snapshot_names
 
 MOST_LEVELS = 32  # of folders in folders
 # A folder's time may be as coarse as this, in seconds: for so long after a change another one may

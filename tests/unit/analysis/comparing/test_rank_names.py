@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from memreplay.analysis.comparing.rank_names import (
     family_of,
-    natural,
     rank_of,
     ranks_of,
-    snapshot_names,
 )
 from memreplay.errors import UsageError
+from memreplay.io.names import natural, snapshot_names
 
 CASES = {
     "rank": (["rank0.pkl", "rank1.pkl"], [0, 1]),
@@ -106,21 +105,6 @@ def test_names_without_a_rank_among_those_with_one_are_left_out() -> None:
 
 def test_no_names() -> None:
     assert ranks_of([]) == ({}, ())
-
-
-def test_snapshots_by_their_name() -> None:
-    names = ["rank0.pkl", "notes.txt", "rank1.pickle.ZST", "a.pkl.part", "trace.json", "x.pkl\n"]
-    assert snapshot_names(names) == ["rank0.pkl", "rank1.pickle.ZST"]
-    assert snapshot_names(["rank0.json", "rank1.json.gz", "x.log"]) == [
-        "rank0.json",
-        "rank1.json.gz",
-    ]
-    assert snapshot_names(["a.log", "pkl"]) == []
-
-
-def test_natural_order() -> None:
-    names = ["rank10.pkl", "rank2.pkl", "rank2", "10", "9", "a", ""]
-    assert sorted(names, key=natural) == ["", "9", "10", "a", "rank2", "rank2.pkl", "rank10.pkl"]
 
 
 WORDS = st.text("abcxyz_-.", max_size=6)

@@ -1,0 +1,370 @@
+"""Lists the files that paths, folders, patterns and URLs of object stores stand for."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from memreplay.errors import SnapshotError, UsageError
+from memreplay.io.names import natural, snapshot_names
+from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
+
+_MAGIC = re.compile(r"[*?\[]")
+# Files named one by one from which on their folder is listed instead of asking for each.
+MANY = 3
+LONGEST_S = 600.0  # of one listing, which may be many requests
+AT_ONCE = 16  # requests, where each file has to be asked for
+
+T = TypeVar("T")
+
+
+class Listed(Struct, frozen=True):
+    """A file that was found.
+
+    Parameters
+    ----------
+    name : str
+        What to call it: its path from the folder on that all of a list have in common, with `/`; of
+        one file alone its own name. Two of a list have different ones.
+    path : str
+        What to open: a path, or a URL, which may have secrets in it.
+    size : int
+        Bytes; -1 where the store does not say.
+    changed : str
+        What is another one once the file is: its ETag where the store has one, else when it was
+        changed; empty where the store says neither.
+    """
+
+    name: str
+    path: str
+    size: int
+    changed: str
+
+
+def listed(patterns: Sequence[str]) -> list[Listed]:
+    """The files of all patterns, in natural order of their names, each there once.
+
+    A pattern is a file; a folder, of which the snapshots are taken (by their names, in its
+    subfolders too, hidden ones left out); or has `*`, `?`, `[…]`, or `**` for any folders. Of what
+    it matches the snapshots are taken, or all where no name is a snapshot's; where it matches
+    nothing but folders, their snapshots. Each is local, or a URL of fsspec. Of an object store a
+    thousand files are a request or two, not a thousand.
+
+    Raises
+    ------
+    UsageError
+        Nothing matches, or there is no such file, folder or bucket; it says which.
+    SnapshotError
+        A folder or a store cannot be listed.
+    MissingExtraError
+        It is a URL, and fsspec or what fsspec needs for it is not installed.
+    """
+    single = _files_named_in_bulk(patterns)
+    found: dict[str, Listed] = {}
+    for pattern in patterns:
+        if pattern in single:
+            entries: Iterable[Listed] = (single[pattern],)
+        else:
+            entries = _remote(pattern) if is_url(pattern) else _local(pattern)
+        for entry in entries:
+            found.setdefault(_identity(entry.path), entry)
+    return _named(list(found.values()))
+
+
+def _identity(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def _named(entries: list[Listed]) -> list[Listed]:
+    shown = [without_secrets(entry.path) for entry in entries]
+    if len(set(shown)) < len(shown):  # told apart by what is not shown
+        shown = [f"{name}#{number}" for number, name in enumerate(shown)]
+    parts = [_parts(name) for name in shown]
+    common = 0
+    for part in zip(*(part[:-1] for part in parts), strict=False):
+        if len(set(part)) > 1:
+            break
+        common += 1
+    named = [
+        Listed("/".join(part[common:]), entry.path, entry.size, entry.changed)
+        for part, entry in zip(parts, entries, strict=True)
+    ]
+    return sorted(named, key=lambda entry: natural(entry.name))
+
+
+def _parts(name: str) -> list[str]:
+    if is_url(name):
+        return name.split("/")
+    return os.path.abspath(name).split(os.sep)
+
+
+# ---- this machine --------------------------------------------------------------------------------
+
+
+def _local(pattern: str) -> list[Listed]:
+    try:
+        if os.path.isdir(pattern):
+            return _local_files(pattern, _in_folder(pattern))
+        if os.path.lexists(pattern) or not _MAGIC.search(pattern):
+            return [_local_file(pattern)]
+        matched = glob.glob(pattern, recursive=True)
+        files = [path for path in matched if os.path.isfile(path)]
+        if files:
+            return [_local_file(path) for path in snapshot_names(files) or files]
+        found = []
+        for folder in filter(os.path.isdir, matched):
+            names = snapshot_names(_in_folder(folder))
+            found += [_local_file(os.path.join(folder, name)) for name in names]
+    except FileNotFoundError as error:
+        if error.filename == pattern:
+            raise UsageError(f"{pattern}: there is no such file or folder") from None
+        raise SnapshotError(f"{pattern}: {error.filename} went while it was listed") from None
+    except OSError as error:
+        where = "" if error.filename == pattern else f" ({error.filename})"
+        raise SnapshotError(f"{pattern}: {str(error.strerror or error).lower()}{where}") from error
+    if not found:
+        raise UsageError(f"{pattern}: nothing matches")
+    return found
+
+
+def _local_files(folder: str, names: list[str]) -> list[Listed]:
+    found = snapshot_names(names)
+    if not found:
+        raise UsageError(_no_snapshot(folder))
+    return [_local_file(os.path.join(folder, name)) for name in found]
+
+
+def _no_snapshot(folder: str) -> str:
+    return f"{folder}: no snapshot in this folder: no name ends in .pkl, .pickle or .json"
+
+
+def _in_folder(folder: str) -> list[str]:
+    """The regular files in it and below, as paths from it on; links are followed, once."""
+    found: list[str] = []
+    seen: set[tuple[int, int]] = set()
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for at, folders, files in os.walk(folder, followlinks=True, onerror=fail):
+        status = os.stat(at)
+        if (status.st_dev, status.st_ino) in seen:  # a link to a folder above
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = os.path.relpath(at, folder)
+        found += [
+            name if below == os.curdir else os.path.join(below, name)
+            for name in files
+            # What is no regular file is left out: a pipe would be waited for.
+            if not name.startswith(".") and os.path.isfile(os.path.join(at, name))
+        ]
+    return found
+
+
+def _local_file(path: str) -> Listed:
+    status = os.stat(path)
+    size = status.st_size if stat.S_ISREG(status.st_mode) else -1
+    return Listed("", path, size, str(status.st_mtime_ns))
+
+
+# ---- stores --------------------------------------------------------------------------------------
+
+
+def _remote(pattern: str) -> list[Listed]:
+    def found() -> list[Listed]:
+        system, path = system_of(pattern)
+        shown = without_secrets(pattern)
+        # In a web address a `?` begins a query, and no server lists its files.
+        is_web = _is_web(system)
+        if not is_web and _MAGIC.search(path):
+            infos = _matching(system, path)
+            if not infos:
+                raise UsageError(f"{shown}: nothing matches")
+            return _of(system, pattern, infos)
+        if is_web and "*" in path:
+            raise UsageError(f"{shown}: a web server does not list its files; name them")
+        info = _info_of(system, path)
+        if info.get("type") != "directory":
+            return [_entry(pattern, info)]
+        infos = _chosen(_below(system, path), path)
+        if not infos:
+            raise UsageError(_no_snapshot(shown))
+        return _of(system, pattern, infos)
+
+    return _asked(pattern, found)
+
+
+def _asked(pattern: str, ask: Callable[[], T]) -> T:
+    """What a store answers; its errors, with the pattern as it may be shown."""
+    shown = without_secrets(pattern)
+    try:
+        with as_os_errors():
+            return ask()
+    except FileNotFoundError as error:
+        what = "bucket" if "bucket" in str(error).lower() else "file or folder"
+        raise UsageError(f"{shown}: there is no such {what}") from None
+    except IsADirectoryError:
+        raise UsageError(_no_snapshot(shown)) from None
+    except OSError as error:
+        raise SnapshotError(f"{shown}: {error.strerror or error}") from error
+
+
+def _is_web(system: Any) -> bool:
+    return any(base.__name__ == "HTTPFileSystem" for base in type(system).__mro__)
+
+
+def _info_of(system: Any, path: str) -> dict[str, Any]:
+    """What a store says of one path; it is asked again where it may say it later."""
+    system.invalidate_cache(path)
+    info: dict[str, Any] = _persisted(system, "info", path)
+    return info
+
+
+def _persisted(system: Any, method: str, *args: Any, **options: Any) -> Any:
+    """The result of a method of a file system, tried again where its store is busy."""
+    from fsspec.asyn import AsyncFileSystem
+
+    if not issubclass(type(system), AsyncFileSystem):
+        return getattr(system, method)(*args, **options)
+    from memreplay.io.ranges import persisted
+
+    return _run(
+        system, persisted(lambda: getattr(system, f"_{method}")(*args, **options), LONGEST_S)
+    )
+
+
+def _run(system: Any, work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    return asyncio.run_coroutine_threadsafe(work, system.loop).result()
+
+
+def _matching(system: Any, pattern: str) -> list[dict[str, Any]]:
+    """The files that a pattern matches, by as few listings as the store needs."""
+    from fsspec.utils import glob_translate
+
+    before = pattern[: _MAGIC.search(pattern).start()]  # type: ignore[union-attr]
+    root, _, prefix = before.rpartition("/")
+    deep = "/" in pattern[len(root) + 1 :] or "**" in pattern
+    infos = _below(system, root, prefix, deep=deep)
+    if "/." not in pattern[len(root) :]:  # as here: only a dot matches one in front
+        infos = _not_hidden(infos, root)
+    matches = re.compile(glob_translate(pattern)).match
+    found = [info for info in infos if matches(info["name"])]
+    if found:
+        names = set(snapshot_names(info["name"] for info in found))
+        return [info for info in found if info["name"] in names] if names else found
+    # Nothing but folders: a pattern for each folder above a file.
+    if not deep:
+        infos = _below(system, root, prefix)
+    inside = [info for info in infos if any(map(matches, _folders_of(info["name"])))]
+    return _chosen(inside, root)
+
+
+def _folders_of(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def _below(system: Any, root: str, prefix: str = "", *, deep: bool = True) -> list[dict[str, Any]]:
+    """All files below a folder (in it, if not `deep`) whose paths in it begin with `prefix`."""
+    import inspect
+
+    system.invalidate_cache(root)
+    if not deep:
+        infos = _persisted(system, "ls", root, detail=True)
+    else:
+        method = getattr(type(system), "_find", type(system).find)
+        can = prefix and "prefix" in inspect.signature(method).parameters
+        options = {"prefix": prefix} if can else {}
+        infos = _persisted(system, "find", root, detail=True, **options).values()
+    return [info for info in infos if info["type"] == "file" and not info["name"].endswith("/")]
+
+
+def _chosen(infos: list[dict[str, Any]], root: str) -> list[dict[str, Any]]:
+    """Of what is below a folder what is a snapshot, hidden ones left out."""
+    shown = _not_hidden(infos, root)
+    names = set(snapshot_names(info["name"] for info in shown))
+    return [info for info in shown if info["name"] in names]
+
+
+def _not_hidden(infos: list[dict[str, Any]], root: str) -> list[dict[str, Any]]:
+    start = len(root.rstrip("/"))
+    return [info for info in infos if "/." not in info["name"][start:]]
+
+
+def _of(system: Any, pattern: str, infos: list[dict[str, Any]]) -> list[Listed]:
+    return [_entry(_url_like(pattern, system, info["name"]), info) for info in infos]
+
+
+def _url_like(pattern: str, system: Any, name: str) -> str:
+    """The URL of a file, with the scheme, the host and the chain that the pattern has."""
+    path = str(system._strip_protocol(pattern)).rstrip("/")
+    whole = pattern.rstrip("/")
+    if path and whole.endswith(path):
+        return whole[: -len(path)] + name
+    return str(system.unstrip_protocol(name))
+
+
+def _entry(path: str, info: dict[str, Any]) -> Listed:
+    from memreplay.io.stores import tag_of
+
+    size = info.get("size")
+    return Listed("", path, size if isinstance(size, int) else -1, tag_of(info))
+
+
+def _files_named_in_bulk(patterns: Sequence[str]) -> dict[str, Listed]:
+    """Those of many URLs of single files that the listing of their folder has."""
+    folders: dict[str, list[str]] = {}
+    for pattern in patterns:
+        if is_url(pattern) and not _MAGIC.search(pattern) and "::" not in pattern:
+            folders.setdefault(pattern.rpartition("/")[0], []).append(pattern)
+    found: dict[str, Listed] = {}
+    for folder, urls in folders.items():
+        if len(urls) >= MANY:
+            found |= _asked(folder, lambda folder=folder, urls=urls: _in_bulk(folder, urls))  # type: ignore[misc]
+    return found
+
+
+def _in_bulk(folder: str, urls: list[str]) -> dict[str, Listed]:
+    system, root = system_of(folder + "/")
+    if _is_web(system):
+        return _of_web(system, urls)
+    paths = {system._strip_protocol(url): url for url in urls}
+    try:
+        infos = _below(system, root.rstrip("/"), deep=False)
+    except OSError:  # who may read a file may not be one who may list the others
+        return {}
+    return {
+        paths[info["name"]]: _entry(paths[info["name"]], info)
+        for info in infos
+        if info["name"] in paths
+    }
+
+
+def _of_web(system: Any, urls: list[str]) -> dict[str, Listed]:
+    """What a web server says of each file, several asked for at once."""
+    import asyncio
+
+    from memreplay.io.ranges import persisted
+
+    async def ask() -> list[dict[str, Any]]:
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(url: str) -> dict[str, Any]:
+            async with room:
+                info: dict[str, Any] = await persisted(lambda: system._info(url))
+                return info
+
+        return await asyncio.gather(*map(one, urls))
+
+    infos = _run(system, ask())
+    return {url: _entry(url, info) for url, info in zip(urls, infos, strict=True)}

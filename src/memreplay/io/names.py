@@ -1,0 +1,31 @@
+"""Tells snapshots from other files by their names, and puts names in natural order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_PICKLE = re.compile(r"\.(pkl|pickle)(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
+_JSON = re.compile(r"\.json(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+")
+
+
+def snapshot_names(names: Iterable[str]) -> list[str]:
+    """Those that are snapshots by their name: pickles; where there is none, JSON files."""
+    names = list(names)
+    for form in (_PICKLE, _JSON):
+        found = [name for name in names if form.search(name)]
+        if found:
+            return found
+    return []
+
+
+def natural(name: str) -> list[tuple[str, int]]:
+    """A key that puts `rank2` before `rank10`."""
+    texts, numbers = _NUMBER.split(name), _NUMBER.findall(name)
+    return list(zip(texts, [*map(int, numbers), -1], strict=True))
+
+
+def bare(name: str) -> str:
+    """A name without what says its form, in which numbers mean something else (`.bz2`)."""
+    return _JSON.sub("", _PICKLE.sub("", name))

@@ -1,0 +1,225 @@
+"""ranges: a real object store that stalls, resets and refuses gives the bytes, or one line."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner
+
+import memreplay as mr
+from memreplay.commands.app import app
+from memreplay.io import ranges
+from memreplay.io.sources import open_source
+from tests import build
+from tests.faulty_proxy import Faults, Proxy
+from tests.object_store import ObjectStore
+
+KIB = 1 << 10
+DATA = random.Random(21).randbytes(1000 * KIB + 17)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges and waits that fit a file of 1 MB."""
+    monkeypatch.setattr(ranges, "RANGE", 128 * KIB)
+    monkeypatch.setattr(ranges, "ENOUGH", 4 * KIB)
+    monkeypatch.setattr(ranges, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(ranges, "LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(ranges, "STALL_S", 0.5)
+
+
+@pytest.fixture
+def url(store: ObjectStore) -> str:
+    store.put("data.bin", DATA)
+    return f"s3://{store.bucket}/data.bin"
+
+
+def read(url: str, piece: int = 10_000) -> bytes:
+    raw = open_source(url)
+    out = bytearray()
+    try:
+        while got := raw.read(piece):
+            out += got
+    finally:
+        raw.close()
+    return bytes(out)
+
+
+def gets(proxy: Proxy) -> list[tuple[int, int]]:
+    """The first and last byte of each GET."""
+    found = [asked for method, _, asked in proxy.seen if method == "GET" and asked]
+    return [tuple(map(int, asked[6:].split("-"))) for asked in found]  # type: ignore[misc]
+
+
+def test_a_snapshot_of_an_object_store(store: ObjectStore, proxy: Proxy) -> None:
+    data = build.dump(build.SnapshotBuilder().alloc(0x1000, 64).build())
+    store.put("run/rank0.pickle", data)
+    url = f"s3://{store.bucket}/run/rank0.pickle"
+    snap = mr.open(url)
+    assert (snap.native.n_events, snap.file, snap.file_bytes) == (1, url, len(data))
+    assert len(proxy.seen) == 2  # what it is, and its bytes
+
+
+def test_ranges_are_asked_for_at_once(proxy: Proxy, url: str) -> None:
+    proxy.faults.rate = 2000 * KIB
+    assert read(url) == DATA
+    expected = [
+        (start, min(start + ranges.RANGE, len(DATA)) - 1)
+        for start in range(0, len(DATA), ranges.RANGE)
+    ]
+    assert sorted(gets(proxy)) == expected
+    assert proxy.most_at_once == ranges.PARALLEL
+
+
+def test_no_more_is_held_than_is_said(proxy: Proxy, url: str) -> None:
+    raw = open_source(url)
+    assert raw.read(1) == DATA[:1]
+    time.sleep(0.3)
+    # The range that is read, and those after it: nobody asks for the rest.
+    assert len(gets(proxy)) == ranges.PARALLEL
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    "faults",
+    {
+        "resets": Faults(resets=20, after=50 * KIB),
+        "closed early": Faults(closes=20, after=50 * KIB),
+        "nothing at all": Faults(resets=4),
+        "stalls": Faults(stalls=4, after=100 * KIB),
+        "503": Faults(refused=5),
+        "500": Faults(refused=5, status=500),
+        "429": Faults(refused=3, status=429),
+        "refuses to say what it is": Faults(refused_heads=3, status=503),
+        "a limited rate": Faults(rate=800 * KIB),
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_reading_through_faults(proxy: Proxy, url: str, faults: tuple[str, Faults]) -> None:
+    proxy.faults = Faults(**vars(faults[1]))
+    assert read(url) == DATA
+    for kind in ("resets", "closes", "stalls", "refused", "refused_heads"):
+        assert getattr(proxy.faults, kind) < max(1, getattr(faults[1], kind))  # it was met
+
+
+def test_it_goes_on_from_where_it_stopped(
+    proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "PARALLEL", 1)
+    proxy.faults = Faults(closes=1, after=100 * KIB)
+    assert read(url) == DATA
+    assert gets(proxy)[:3] == [
+        (0, 128 * KIB - 1),
+        (100 * KIB, 128 * KIB - 1),
+        (128 * KIB, 256 * KIB - 1),
+    ]
+
+
+GIVES_UP = {
+    "it stalls": (Faults(stalls=999, after=10), "no data for 0 s"),
+    "it resets": (Faults(resets=999, after=10), ""),
+    "it refuses": (Faults(refused=999, status=500), "the server says 500"),
+    "it closes": (Faults(closes=999, after=10), ""),
+}
+
+
+@pytest.mark.parametrize("faults, words", GIVES_UP.values(), ids=GIVES_UP)
+def test_giving_up_is_one_line(
+    proxy: Proxy, url: str, faults: Faults, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # those of botocore itself
+    monkeypatch.setattr(ranges, "TRIES", 3)
+    proxy.faults = Faults(**vars(faults))
+    raw = open_source(url)
+    began = time.monotonic()
+    said = set()
+    for _ in range(2):  # the second time it is not taken for the end
+        with pytest.raises(
+            OSError, match=r"^gave up at byte [0-9]+ of 1024017 after 3 tries: "
+        ) as e:
+            raw.read()
+        said.add(str(e.value))
+    raw.close()
+    (line,) = said
+    assert words in line
+    assert "\n" not in line
+    assert line.endswith("; " + ranges.AGAIN)
+    assert time.monotonic() - began < 8
+    proxy.faults = Faults(**vars(faults))
+    done = CliRunner().invoke(app, ["peak", url])
+    assert (done.exit_code, done.output.count("\n")) == (3, 1)
+    assert done.output.startswith(f"memreplay: error: {url}: gave up at byte ")
+    assert "hidden" not in done.output + line  # the secret key
+
+
+def test_waiting_as_long_as_the_server_says() -> None:
+    class BusyError(Exception):
+        status = 429
+        headers = {"Retry-After": "7"}  # noqa: RUF012
+
+    assert ranges._asked_wait(BusyError()) == 7
+    BusyError.headers = {"Retry-After": "86400"}
+    assert ranges._asked_wait(BusyError()) == ranges.LONGEST_ASKED_S
+    BusyError.headers = {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}
+    assert ranges._asked_wait(BusyError()) == ranges._asked_wait(OSError()) == 0
+
+
+def on_the_third_get(action: Callable[[], None]) -> Callable[[str, str], None]:
+    seen = [0]
+
+    def before(method: str, asked: str) -> None:
+        seen[0] += method == "GET"
+        if seen[0] == 3:
+            action()
+
+    return before
+
+
+@pytest.mark.parametrize("other", [DATA[::-1], DATA[:-1], b"x"], ids=["as long", "shorter", "tiny"])
+def test_a_file_that_is_replaced(
+    store: ObjectStore, proxy: Proxy, url: str, other: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "PARALLEL", 1)
+    proxy.faults.before = on_the_third_get(lambda: store.put("data.bin", other))
+    with pytest.raises(OSError, match=r"^the file was replaced while it was read, at byte 262144"):
+        read(url)
+
+
+def test_a_file_that_is_deleted(
+    store: ObjectStore, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "PARALLEL", 1)
+    path = f"{store.bucket}/data.bin"
+    proxy.faults.before = on_the_third_get(lambda: store.system().rm(path))
+    with pytest.raises(OSError, match=r"^the file was deleted while it was read, at byte 262144"):
+        read(url)
+
+
+def test_credentials_that_expire(proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = open_source(url)
+    proxy.faults = Faults(refused=99, status=403)
+    with pytest.raises(OSError, match=r"the server says 403 .*, at byte 0 of 1024017$"):
+        raw.read()
+    assert proxy.faults.refused >= 99 - ranges.PARALLEL  # not asked again
+    raw.close()
+
+
+def test_seeking(proxy: Proxy, url: str) -> None:
+    raw = open_source(url)
+    assert raw.seekable()
+    assert (raw.seek(-4, os.SEEK_END), raw.read()) == (len(DATA) - 4, DATA[-4:])
+    assert (raw.seek(500_000), raw.read(9), raw.tell()) == (500_000, DATA[500_000:500_009], 500_009)
+    before = len(proxy.seen)
+    assert (raw.seek(11, os.SEEK_CUR), raw.read(9)) == (500_020, DATA[500_020:500_029])
+    assert len([asked for asked in proxy.seen[before:] if "bytes=500" in asked[2]]) == 0
+    assert (raw.seek(3), raw.read(4), raw.seek(5 << 20), raw.read(4)) == (
+        3,
+        DATA[3:7],
+        5 << 20,
+        b"",
+    )
+    raw.close()
