@@ -44,7 +44,7 @@ LIGHT = ("errors", "commands", "render", "__init__", "__main__")  # start withou
 FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
-    "textual",
+    *("textual", "distributed", "dask", "cloudpickle"),
 )
 # Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
 DRAWN = {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memreplay.commands.categories.find import categories_report as categories
     from memreplay.commands.diff.find import diff_report as diff
     from memreplay.commands.fits.find import fits_report as fits
+    from memreplay.commands.fleet.calling import fleet
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
     from memreplay.commands.gate.calling import gate
     from memreplay.commands.leaks.find import leaks_report as leaks
@@ -95,6 +96,7 @@ _HOME = {
     "estimate": "recording.estimate",
     "estimating": "recording.estimate",
     "fits": "commands.fits.find:fits_report",
+    "fleet": "commands.fleet.calling",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
     "leaks": "commands.leaks.find:leaks_report",
@@ -150,6 +152,7 @@ __all__ = [
     "estimate",
     "estimating",
     "fits",
+    "fleet",
     "fragmentation",
     "gate",
     "leaks",

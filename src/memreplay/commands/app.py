@@ -37,6 +37,10 @@ COMMANDS = {
     ),
     "modules": ("memreplay.commands.modules.command", "What each module holds."),
     "diff": ("memreplay.commands.diff.command", "What changed between two snapshots."),
+    "fleet": (
+        "memreplay.commands.fleet.command",
+        "All ranks of a run: which is worst, which is odd, and why.",
+    ),
     "gate": ("memreplay.commands.gate.command", "Whether memory is within its budgets."),
     "baseline": (
         "memreplay.commands.baseline.command",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -17,10 +17,10 @@ from memreplay.commands.shared.options import (
     reading_options,
     set_option,
     strict_option,
+    total_memories_option,
 )
 from memreplay.commands.shared.present import present
 from memreplay.commands.shared.rendering import rendering
-from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -30,24 +30,11 @@ if TYPE_CHECKING:
 DOES_NOT_FIT = 1
 
 
-class SizesType(SizeType):
-    """`40GiB,24GiB`: several sizes."""
-
-    name = "sizes"
-
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """The bytes of each; a usage error where one is no size."""
-        convert = super().convert
-        return tuple(convert(one.strip(), param, ctx) for one in value.split(","))
-
-
 class Asked(Struct, frozen=True):
     """Which cards and settings, and how to show them."""
 
     settings: str
-    totals: tuple[tuple[int, ...], ...]
+    totals: tuple[int, ...]
     fmt: str
 
 
@@ -64,14 +51,7 @@ Examples:
 {EXIT_CODES.replace("0 fine,", "0 fine, 1 does not fit (or untrusted numbers, with --strict),")}""",
 )
 @file_argument
-@click.option(
-    "--total-memory",
-    "totals",
-    type=SizesType(least=1),
-    multiple=True,
-    metavar="SIZE[,SIZE...]",
-    help="What the driver of each card has for the program; exit 1 unless it fits on all.",
-)
+@total_memories_option
 @set_option
 @config_options
 @reading_options
@@ -88,13 +68,12 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     cost, and which settings would do. The CUDA context and other processes need memory besides.
     More: memreplay help fits.
     """
-    totals = tuple(size for some in asked.totals for size in some)
 
     def work() -> FitsReport:
         from memreplay.commands.fits.find import fits_report
 
         with opened(file, reading) as snapshot:
-            return fits_report(snapshot, selection, totals=totals, settings=asked.settings)
+            return fits_report(snapshot, selection, totals=asked.totals, settings=asked.settings)
 
     found: list[FitsReport] = []
 

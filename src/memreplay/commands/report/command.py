@@ -15,6 +15,7 @@ from memreplay.commands.shared.options import (
     config_options,
     file_argument,
     output_options,
+    page_format_option,
     reading_options,
     strict_option,
 )
@@ -67,14 +68,7 @@ Examples:
 @config_options
 @reading_options
 @strict_option
-@click.option(
-    "--format",
-    "fmt",
-    type=click.Choice(["text", "markdown", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, for a pull request or an issue, or for programs (memreplay help json).",
-)
+@page_format_option
 @output_options
 @selects_with_rules
 @asks(Asked)

@@ -26,7 +26,8 @@ CUT_OFF = "the snapshot is cut off: these are the numbers of its intact part"
 def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
     """Run `work`, which reads `file`: its result and 0, or None and the exit code of its error.
 
-    An error is reported here, so that a command over several files can go on with the next one.
+    An error is reported here, so that a command over several files can go on with the next one. One
+    that names its file by itself is reported with an empty `file`.
     Not for writing output: an error of that is none of the file's.
     """
     found, exit_code, _ = told(file, work)
@@ -37,7 +38,7 @@ def told(file: str, work: Callable[[], T]) -> tuple[T | None, int, str]:
     """As `attempt`, and after it the line that says what the error was, without the file's name."""
     found, exit_code, words = untold(work)
     if exit_code:
-        _complain(f"{name_of(file)}: {words}")
+        _complain(f"{name_of(file)}: {words}" if file else words)
     return found, exit_code, words
 
 

@@ -15,6 +15,7 @@ from memreplay.commands.shared.config import ConfigChoice
 from memreplay.commands.shared.limit import LimitType
 from memreplay.commands.shared.moment import MomentType
 from memreplay.commands.shared.pool import PoolType, StreamType
+from memreplay.commands.shared.size import SizesType
 from memreplay.commands.shared.source import Reading
 from memreplay.commands.shared.when import WhenType
 
@@ -89,6 +90,18 @@ def _format(function: F) -> F:
     )(function)
 
 
+def page_format_option(function: F) -> F:
+    """--format text|markdown|json: of what people pass on."""
+    return click.option(
+        "--format",
+        "fmt",
+        type=click.Choice(["text", "markdown", "json"]),
+        default="text",
+        show_default=True,
+        help="For people, for a pull request or an issue, or for programs (memreplay help json).",
+    )(function)
+
+
 def from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
     """Refuses what is below 0; a range of click's own would stand in the help as x>=0."""
     if value < 0:
@@ -119,6 +132,19 @@ def set_option(function: F) -> F:
         metavar="KEY:VALUE,...",
         callback=lambda _ctx, _param, value: ",".join(value),
         help="Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; the others stay as recorded.",
+    )(function)
+
+
+def total_memories_option(function: F) -> F:
+    """--total-memory SIZE[,SIZE...]: cards, as bytes."""
+    return click.option(
+        "--total-memory",
+        "totals",
+        type=SizesType(least=1),
+        multiple=True,
+        metavar="SIZE[,SIZE...]",
+        callback=lambda _ctx, _param, value: tuple(size for some in value for size in some),
+        help="What the driver of each card has for the program; says whether it fits on all.",
     )(function)
 
 

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from memreplay.commands.shared.ending import undone_by_signals
 from memreplay.commands.shared.errors import name_of
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # Most files are read before this, and a bar that only flashes is a nuisance.
 DELAY_S = 1.0
 _WIPE = "\r\x1b[2K"  # a line cleared
+T = TypeVar("T")
 Update = Callable[[int, "int | None"], None]
 Showing = Callable[[str], AbstractContextManager["Update | None"]]
 
@@ -80,10 +82,27 @@ def working(words: str) -> Iterator[None]:
             sys.stderr.flush()
 
 
+def counted(done: Iterator[T], total: int, what: str) -> Iterator[T]:
+    """Passes on what is done of `total`, and shows on a terminal how many that are: `37 of 300
+    ranks`."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield from done
+        return
+    bar = _LateBar(1, partial(_make_counter, what))
+    try:
+        with undone_by_signals(bar.wipe), bar.of_file("") as update:
+            for number, one in enumerate(done, 1):
+                update(number, total)
+                yield one
+    finally:
+        bar.close()
+
+
 class _LateBar:
     """A bar that appears once the work has taken a while, and rich is imported only then."""
 
-    def __init__(self, files: int) -> None:
+    def __init__(self, files: int, make: Callable[[], Progress] | None = None) -> None:
+        self._make = make
         self._files = files
         self._number = 0
         self._file = ""
@@ -112,7 +131,7 @@ class _LateBar:
         if self._bar is None:
             if time.monotonic() - self._start < DELAY_S:
                 return
-            self._bar = _make_bar()
+            self._bar = _make_bar() if self._make is None else self._make()
             self._task = self._bar.add_task(self._words(), total=total)
             self._bar.start()
         if self._task is not None:
@@ -140,6 +159,20 @@ def _make_bar() -> Progress:
         progress.TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,  # it leaves nothing behind above the report
+    )
+
+
+def _make_counter(what: str) -> Progress:
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.MofNCompleteColumn(separator=" of "),
+        progress.TextColumn(what, markup=False),
+        progress.BarColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
 
 

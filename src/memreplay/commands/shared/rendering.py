@@ -15,7 +15,8 @@ def rendering(
     """The function that renders a report in this format.
 
     `document` names the function of `memreplay.commands` that makes a document of a report
-    ("peak.text:peak_document"), which is not imported for JSON; `options` go to it. `last` names
+    ("peak.text:peak_document"), which is not imported for JSON; `options` go to it. Markdown is
+    that document, too. `last` names
     the one that says what to repeat below it where it is long. `indent` is that of the JSON.
     """
 
@@ -24,11 +25,16 @@ def rendering(
 
         return render_json(report, indent=indent)
 
+    def as_markdown(report: Any) -> str:
+        from memreplay.render.markdown import render_markdown
+
+        return render_markdown(_function(document)(report, **options))
+
     def as_text(report: Any) -> str:
         repeated = _function(last)(report) if last else ()
         return render_document(_function(document)(report, **options), last=repeated)
 
-    return as_json if fmt == "json" else as_text
+    return {"json": as_json, "markdown": as_markdown}.get(fmt, as_text)
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -68,6 +68,23 @@ def test_slow_work_shows_a_bar_that_goes_away(
     assert "\x1b[2K" in shown.rpartition("[b]snap")[2]  # the line is erased after the last of it
 
 
+def test_how_many_of_them_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    assert list(progress.counted(iter("abc"), 3, "ranks")) == ["a", "b", "c"]
+    shown = terminal.getvalue()
+    assert "3 of 3" in shown
+    assert "ranks" in shown
+    assert "\x1b[2K" in shown.rpartition("ranks")[2]
+
+
+def test_nothing_is_counted_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert list(progress.counted(iter("abc"), 3, "ranks")) == ["a", "b", "c"]
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
 def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)

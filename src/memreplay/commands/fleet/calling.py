@@ -1,0 +1,50 @@
+"""`memreplay.fleet`: a fleet read from Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.shared.source import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Unpack
+
+    from memreplay.commands.fleet.result import FleetReport
+
+
+def fleet(
+    sources: str | Sequence[str],
+    selection: Selection | None = None,
+    *,
+    rank_pattern: str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    memory_per_worker: int | None = None,
+    totals: Sequence[int] = (),
+    against: str | Sequence[str] = (),
+    salvage: bool = False,
+    **choices: Unpack[Choices],
+) -> FleetReport:
+    """All ranks of a run: each one's peak, how they lie, which are alike, and which is odd and why.
+
+    `sources` are folders, patterns (`run/**/*.pickle`, `s3://bucket/run/*.pkl`) and files. They are
+    read on `workers` processes of this machine (one for each processor), or on the Dask cluster
+    whose `scheduler` has this address; the result is the same. `memory_per_worker` is what one of
+    these processes may take, in bytes; `totals` are cards, in bytes, on which each rank may fit or
+    not. `against` is another fleet, as a base.
+
+    A file that cannot be read is a row that says so. Raises UsageError where there is no file, and
+    for ranks that are there twice; MissingExtraError without Dask.
+    """
+    named, base = ((one,) if isinstance(one, str) else tuple(one) for one in (sources, against))
+    asked = selected(selection, choices)
+    return run_fleet(
+        Fleet(named, rank_pattern, workers, scheduler, memory_per_worker, tuple(totals), base),
+        Reading(device=asked.device, salvage=salvage),
+        asked,
+    )

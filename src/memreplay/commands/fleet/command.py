@@ -1,0 +1,143 @@
+"""`memreplay fleet`: all ranks of a run, each by itself and beside the others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.shared.asking import asks, selects_with_rules
+from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
+from memreplay.commands.shared.helping import Command
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    config_options,
+    measure_option,
+    page_format_option,
+    reading_options,
+    strict_option,
+    top_option,
+    total_memories_option,
+)
+from memreplay.commands.shared.output import write
+from memreplay.commands.shared.progress import counted
+from memreplay.commands.shared.rendering import rendering
+from memreplay.commands.shared.size import SizeType
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.fleet.result import FleetReport
+    from memreplay.commands.shared.source import Reading
+
+
+class Asked(Struct, frozen=True):
+    """Which files, who reads them, and how to show what is found."""
+
+    sources: tuple[str, ...]
+    rank_pattern: str | None
+    workers: int | None
+    scheduler: str | None
+    memory: int | None
+    totals: tuple[int, ...]
+    against: tuple[str, ...]
+    fmt: str
+
+
+@click.command(
+    "fleet",
+    cls=Command,
+    epilog=f"""\b
+Examples:
+  memreplay fleet run/
+  memreplay fleet 's3://bucket/run/**/*.pickle'
+  memreplay fleet run/ --workers 8 --memory-per-worker 2GiB
+  memreplay fleet run/ --total-memory 40GiB,24GiB
+  memreplay fleet new/ --against base/
+  memreplay fleet run/ --scheduler tcp://head-node:8786
+  memreplay fleet dumps/*.pkl --rank-pattern 'gpu([0-9]+)'
+  memreplay fleet run/ --format markdown | gh issue comment 7 --body-file -
+  memreplay fleet run/ --format json | jq '.outliers[].rank'
+
+{STRICT_EXIT_CODES}""",
+)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1, max=1024),
+    metavar="N",
+    help="Read on so many processes of this machine (default: one for each processor).",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Read on the Dask cluster whose scheduler is there (tcp://head-node:8786). Needs pip"
+    " install 'memreplay[fleet]'.",
+)
+@click.option(
+    "--memory-per-worker",
+    "memory",
+    type=SizeType(least=1 << 26),
+    metavar="SIZE",
+    help="What a process may take besides what it begins with (2GiB); a file that takes more is"
+    " not read, and named.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="SOURCE",
+    help="Compare each rank with the same one of this other fleet, as a base. Repeat for several"
+    " sources.",
+)
+@total_memories_option
+@click.option(
+    "--rank-pattern",
+    metavar="REGEX",
+    help="Find each file's rank in its name by this expression: its one group is the number.",
+)
+@measure_option
+@top_option
+@config_options
+@reading_options
+@strict_option
+@page_format_option
+@selects_with_rules
+@asks(Asked)
+def command(reading: Reading, selection: Selection, asked: Asked) -> int:
+    """All ranks of a run: which is worst, which are alike, which one is odd, and why.
+
+    Reads one snapshot a rank, from folders, patterns (also of object stores, by fsspec) or files,
+    on all processors or on a Dask cluster. Shows each rank's peak, reserved memory and headroom,
+    how they lie, how even the ranks are from step to step, and groups of ranks that hold the same;
+    of a rank that is like no other, the code that makes the difference. A file that cannot be read
+    is named, and the others are not lost.
+    """
+    if asked.scheduler is not None and (asked.workers is not None or asked.memory is not None):
+        raise UsageError(
+            "a cluster has its own workers: leave out --workers and --memory-per-worker"
+        )
+    fleet = Fleet(
+        asked.sources,
+        asked.rank_pattern,
+        asked.workers,
+        asked.scheduler,
+        asked.memory,
+        asked.totals,
+        asked.against,
+    )
+
+    def work() -> FleetReport:
+        from memreplay.commands.fleet.running import run_fleet
+
+        return run_fleet(fleet, reading, selection, partial(counted, what="ranks"))
+
+    report, code = attempt("", work)
+    if report is None:
+        return code
+    write(rendering(asked.fmt, "fleet.text:fleet_document")(report))
+    if any(one.status not in ("ok", "empty") for one in report.ranks):
+        return NOT_READABLE
+    return NOT_TRUSTED if selection.strict and not report.trusted else 0

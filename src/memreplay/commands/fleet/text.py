@@ -1,0 +1,296 @@
+"""Writes what all ranks of a fleet are together, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.commands.diff.ranks_text import ranks_words
+from memreplay.commands.diff.text import change_words
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Level,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.holders import coded_row
+from memreplay.render.reasons import reason_notes
+from memreplay.render.simulations import NOT_EXACT
+from memreplay.render.units import count, counted, percent, signed_size, size, sizes
+
+if TYPE_CHECKING:
+    from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.commands.fleet.result import (
+        FleetCard,
+        FleetChange,
+        FleetDevice,
+        FleetRank,
+        FleetReport,
+        FleetSpread,
+        Outlier,
+        RankChange,
+        RankGroup,
+    )
+
+GROUPS = 8  # that a table has
+UNREAD = 10  # files that are named
+_NUMBERED = {
+    "pattern": "by --rank-pattern",
+    "names": "by the files' names",
+    "recorder": "as the recorder noted them",
+    "order": "in the order of the names, which tell none",
+}
+
+
+def fleet_document(report: FleetReport) -> Document:
+    """How the ranks lie, the highest of them, which are alike, and what sets an odd one apart."""
+    blocks: list[Block] = [
+        Heading((Place(file=report.source),)),
+        Heading(_headline(report)),
+        Pairs(_pairs(report)),
+    ]
+    if report.worst:
+        blocks.append(_worst(report))
+    if len(report.groups) > 1:
+        blocks.append(_groups(report))
+    for outlier in report.outliers:
+        blocks += _outlier(outlier)
+    if report.against is not None:
+        blocks += _against(report, report.against)
+    unread = [one for one in report.ranks if one.status not in ("ok", "empty")]
+    return (*blocks, *_unread(unread), *_notes(report))
+
+
+def _headline(report: FleetReport) -> tuple[str, ...]:
+    ranks = counted(len(report.ranks), "rank")
+    if report.peak is None:
+        return (f"{ranks}: nothing was read",)
+    peak = report.peak
+    phrases = [f"{ranks}: highest peak {size(peak.max_bytes)} {report.measure} on {_rank(peak)}"]
+    if peak.median_bytes:
+        over = peak.max_bytes / peak.median_bytes - 1
+        phrases.append(f"{percent(over)} over the median" if over else "as all of them")
+    if report.out_of_memory:
+        phrases.append(f"out of memory on {ranks_words(report.out_of_memory)}")
+    return (*phrases, report.exactness)
+
+
+def _rank(spread: FleetSpread) -> str:
+    return f"rank {spread.max_rank}"
+
+
+def _pairs(report: FleetReport) -> tuple[tuple[str, str], ...]:
+    pairs = [("ranks", _NUMBERED[report.rank_source])]
+    if report.peak is not None:
+        pairs.append(("peak", _spread(report.peak)))
+    if report.reserved is not None:
+        pairs.append(("reserved", _spread(report.reserved)))
+    if report.headroom is not None:
+        least = report.headroom
+        pairs.append(("headroom", f"{size(least.min_bytes)} on rank {least.min_rank} at least"))
+    if report.imbalance is not None:
+        over = "each step" if report.curve_by == "steps" else "the whole time"
+        pairs.append(("imbalance", f"{report.imbalance:.2f} times the median rank, over {over}"))
+    words = sizes(*(card.total_bytes for card in report.cards))
+    for card, total in zip(report.cards, words, strict=True):
+        pairs.append((f"on {total}", _on_card(card)))
+    if report.outliers:
+        odd = [one.rank for one in report.outliers]
+        pairs.append(("odd", f"{ranks_words(odd)}, see below"))
+    return tuple(pairs)
+
+
+def _on_card(card: FleetCard) -> str:
+    about = "" if card.exactness == "exact" else f"{NOT_EXACT} "
+    if not card.not_fitting:
+        return f"{about}all fit"
+    if not card.fitting:
+        return f"{about}none fits"
+    return f"{about}{_few_ranks(card.not_fitting)} would run out of memory"
+
+
+def _spread(found: FleetSpread) -> str:
+    if found.min_bytes == found.max_bytes:
+        return f"{size(found.max_bytes)} on all"
+    return (
+        f"{size(found.min_bytes)} (rank {found.min_rank}) to {size(found.max_bytes)} (rank"
+        f" {found.max_rank}), median {size(found.median_bytes)}"
+    )
+
+
+def _worst(report: FleetReport) -> Table:
+    by_rank = {one.rank: one for one in report.ranks}
+    shown = [by_rank[rank] for rank in report.worst]
+    rows = [_worst_row(one) for one in shown]
+    if left := report.read - len(shown):
+        words = f"{counted(left, 'more rank')} (--top 0 shows all)"
+        rows.append(Row(("", "", "", "", "", "", words), style="dim"))
+    titles = ("rank", "peak", "step", "reserved", "unused", "headroom", "most of it")
+    return Table(titles, (*("right",) * 6, "left"), tuple(rows), spare=(4, 2, 5))
+
+
+def _worst_row(one: FleetRank) -> Row:
+    own = one.devices[0]
+    step = "" if own.step is None else f"{own.step.number} of {own.step.of}"
+    headroom = "" if own.headroom_bytes is None else size(own.headroom_bytes)
+    words = [_largest(own), *_remarks(one, own)]
+    cells = (
+        str(one.rank),
+        size(own.peak_bytes),
+        step,
+        size(own.reserved_peak_bytes),
+        size(own.unused_bytes),
+        headroom,
+        ", ".join(word for word in words if word),
+    )
+    return Row(cells, style="strong" if own.ooms else "plain")
+
+
+def _largest(own: FleetDevice) -> str:
+    if not own.categories or not own.peak_bytes:
+        return ""
+    first = own.categories[0]
+    return f"{first.category} {percent(first.bytes / own.peak_bytes)}"
+
+
+def _remarks(one: FleetRank, own: FleetDevice) -> list[str]:
+    found = []
+    if own.ooms:
+        found.append(f"{counted(own.ooms, 'request')} failed")
+    if own.leak_bytes_per_step:
+        found.append(f"leaks {size(own.leak_bytes_per_step)} a step")
+    if own.exactness != "exact":
+        found.append("estimated")
+    if one.truncated:
+        found.append("cut off")
+    return found
+
+
+def _groups(report: FleetReport) -> Table:
+    rows = [_group_row(one) for one in report.groups[:GROUPS]]
+    if left := len(report.groups) - len(rows):
+        rows.append(Row(("", "", f"{counted(left, 'more group')}"), style="dim"))
+    titles = ("alike", "peak", "what sets them apart from the first")
+    return Table(titles, ("left", "right", "left"), tuple(rows))
+
+
+def _group_row(one: RankGroup) -> Row:
+    peak = size(one.max_bytes)
+    if one.min_bytes != one.max_bytes and size(one.min_bytes) != peak:
+        peak = f"{size(one.min_bytes)} to {peak}"
+    said = [
+        f"{signed_size(change.new_bytes - change.base_bytes)} {change.label}"
+        for change in one.differs[:3]
+    ]
+    return Row(
+        (_few_ranks(one.ranks), peak, Place(said[0]) if said else ""),
+        tuple((Place(words), "plain") for words in said[1:]),
+    )
+
+
+def _few_ranks(ranks: tuple[int, ...]) -> str:
+    words = ranks_words(ranks)
+    return words if len(words) <= 32 else f"{count(len(ranks))} ranks from {ranks[0]} on"
+
+
+def _outlier(one: Outlier) -> list[Block]:
+    change = f"{signed_size(one.change_bytes)} beside rank {one.typical_rank}"
+    head = Heading((f"rank {one.rank}: {size(one.peak_bytes)}", change))
+    if one.error:
+        return [head, Note(f"what makes the difference could not be told: {one.error}")]
+    if not one.rows:
+        return [head]
+    return [head, _changes(one.rows, f"rank {one.typical_rank}", f"rank {one.rank}")]
+
+
+def _changes(rows: tuple[DiffRow, ...], base: str, new: str) -> Table:
+    titles = ("change", base, new, "asked by")
+    return Table(titles, (*("right",) * 3, "left"), tuple(_change(row) for row in rows))
+
+
+def _change(row: DiffRow) -> Row:
+    numbers = (
+        signed_size(row.change_bytes),
+        size(row.base_bytes) if row.base_bytes or row.status != "new" else "-",
+        size(row.new_bytes) if row.new_bytes or row.status != "gone" else "-",
+    )
+    return coded_row(numbers, row, "stack", all_frames=False)
+
+
+def _against(report: FleetReport, found: FleetChange) -> list[Block]:
+    blocks: list[Block] = [Heading((Place(file=found.source, note="(base)"),))]
+    if found.peak is None or report.peak is None or found.change is None:
+        return [*blocks, Note("no rank was read in both, so nothing is compared", "warning")]
+    base, new = found.peak.max_bytes, report.peak.max_bytes
+    sizes = f"{size(base)} -> {size(new)} {report.measure}"
+    ranks = counted(len(found.ranks), "rank")
+    blocks.append(Heading((f"{ranks}: highest peak {sizes}", change_words(base, new))))
+    shown = found.ranks[: report.top] if report.top else found.ranks
+    rows = [_rank_change(one) for one in shown]
+    if left := len(found.ranks) - len(shown):
+        words = f"{counted(left, 'more rank')} (--top 0 shows all)"
+        rows.append(Row(("", "", "", words), style="dim"))
+    titles = ("rank", "base", "new", "change")
+    blocks.append(Table(titles, (*("right",) * 3, "left"), tuple(rows)))
+    if found.told_rank is not None:
+        blocks.append(Heading((f"rank {found.told_rank}: what changed",)))
+        if found.error:
+            blocks.append(Note(f"that could not be told: {found.error}"))
+        if found.rows:
+            blocks.append(_changes(found.rows, "base", "new"))
+    for alone, where in ((found.only_base, found.source), (found.only_new, report.source)):
+        if alone:
+            verb = "is" if len(alone) == 1 else "are"
+            blocks.append(Note(f"{ranks_words(alone)} {verb} only in {where}, and not compared"))
+    return blocks
+
+
+def _rank_change(one: RankChange) -> Row:
+    change = change_words(one.base_bytes, one.new_bytes)
+    return Row((str(one.rank), size(one.base_bytes), size(one.new_bytes), change))
+
+
+def _unread(unread: list[FleetRank]) -> list[Block]:
+    """A line or two each: what is wrong is said whole."""
+    blocks: list[Block] = [
+        Note(
+            f"{'not read' if one.rank is None else f'rank {one.rank} not read'}: {one.file}:"
+            f" {one.error}",
+            "warning",
+        )
+        for one in unread[:UNREAD]
+    ]
+    if left := len(unread) - len(blocks):
+        blocks.append(Note(f"{counted(left, 'more file')} not read", "warning"))
+    return blocks
+
+
+def _notes(report: FleetReport) -> list[Note]:
+    notes = []
+    if report.missing_ranks:
+        notes.append(Note(f"no file of {ranks_words(report.missing_ranks)}", "warning"))
+    empty = [one.rank for one in report.ranks if one.status == "empty" and one.rank is not None]
+    if empty:
+        notes.append(Note(f"neither events nor segments in the file of {ranks_words(empty)}"))
+    unranked = sum(one.rank is None for one in report.ranks)
+    if unranked:
+        notes.append(Note(f"{counted(unranked, 'file')} without a rank left out"))
+    return notes + _reasons(report)
+
+
+def _reasons(report: FleetReport) -> list[Note]:
+    """What speaks against the numbers, once for all ranks that it is of."""
+    found: dict[tuple[str, Level], list[int]] = {}
+    told = [one for one in report.ranks if one.devices and one.rank is not None]
+    for one in told:
+        own = one.devices[0]
+        for note in reason_notes(own.reasons, trusted=own.trusted):
+            found.setdefault((note.text, note.level), []).append(one.rank or 0)
+    return [
+        Note(f"{'all ranks' if len(ranks) == len(told) > 1 else ranks_words(ranks)}: {text}", level)
+        for (text, level), ranks in found.items()
+    ]

@@ -1,0 +1,143 @@
+"""A fleet of 300 files, five of them broken and one of these hostile, is the same for a loop, for
+processes and for a Dask cluster, of which a worker is killed on the way; and finds the odd rank of
+a real job."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import make_fleet
+import memreplay as mr
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.fleet import running
+from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.result import FleetReport
+from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.shared.source import Reading
+from memreplay.workers.cluster import DaskCluster
+from memreplay.workers.pool import LocalPool
+from memreplay.workers.running import Done
+from memreplay.workers.serial import Serial
+from tests.conftest import ROOT
+
+# Processes of Dask end by signals, and leave it to Python to close their pipes.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+FLEET = make_fleet.Fleet(ranks=300, kb=(60, 150, 400), stages=4, odd=200, broken=5)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("fleet")
+    return folder, make_fleet.make_fleet(folder, FLEET)
+
+
+def ran(
+    folder: Path,
+    executor: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    pids: Callable[[], list[int]] | None = None,
+) -> FleetReport:
+    """The report; when a third is done one of these processes is killed."""
+    killed: list[int] = []
+
+    def watching(done: Iterator[Done[Any]], files: int) -> Iterator[Done[Any]]:
+        for number, one in enumerate(done):
+            if number == files // 3 and pids is not None:
+                killed.append(pids()[0])
+                os.kill(killed[0], signal.SIGKILL)
+            yield one
+
+    monkeypatch.setattr(running, "executor_of", lambda *_: executor)
+    report = run_fleet(Fleet((str(folder),)), Reading(), Selection(), watching)
+    assert len(killed) == (pids is not None)
+    return report
+
+
+@pytest.fixture(scope="module")
+def serial(made: tuple[Path, dict[str, Any]]) -> FleetReport:
+    with pytest.MonkeyPatch.context() as patched:
+        return ran(made[0], Serial(), patched)
+
+
+def children() -> list[int]:
+    """The processes of this one."""
+    found: list[int] = []
+    for thread in Path("/proc/self/task").iterdir():
+        found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def test_it_is_the_truth(made: tuple[Path, dict[str, Any]], serial: FleetReport) -> None:
+    folder, truth = made
+    told = {row["rank"]: row for row in truth["ranks"]}
+    assert [one.rank for one in serial.ranks] == sorted(told)
+    assert (serial.files, serial.read) == (300, 295)
+    for one in serial.ranks:
+        assert one.rank is not None
+        row = told[one.rank]
+        assert Path(one.file) == folder / row["file"]
+        if row["broken"]:
+            assert (one.status, one.devices) == ("unreadable", ())
+            assert one.error
+            continue
+        (device,) = one.devices
+        assert (device.device, device.peak_bytes, device.reserved_peak_bytes) == (
+            row["device"],
+            row["peak_bytes"],
+            row["reserved_bytes"],
+        )
+        assert (device.trusted, len(device.curve)) == (True, row["steps"])
+    hostile = next(rank for rank, row in told.items() if row["broken"] == "hostile")
+    assert "os.system" in next(one.error for one in serial.ranks if one.rank == hostile)
+    # The stages of the pipeline are alike, and the odd rank is named with its code.
+    stages: dict[int, set[int]] = {}
+    for rank, row in told.items():
+        if not row["broken"] and rank != truth["odd"]["rank"]:
+            stages.setdefault(row["stage"], set()).add(rank)
+    assert sorted(map(sorted, stages.values())) == sorted(
+        sorted(group.ranks) for group in serial.groups if len(group.ranks) > 1
+    )
+    (odd,) = serial.outliers
+    assert odd.rank == truth["odd"]["rank"]
+    assert told[odd.typical_rank]["stage"] == told[odd.rank]["stage"]
+    assert odd.rows[0].frames[0].function == truth["odd"]["function"]
+
+
+def test_processes_of_which_one_is_killed(
+    made: tuple[Path, dict[str, Any]], serial: FleetReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(children())
+    pool = LocalPool(2)
+    assert ran(made[0], pool, monkeypatch, lambda: sorted({*children()} - before)) == serial
+
+
+def test_a_cluster_of_which_a_worker_is_killed(
+    made: tuple[Path, dict[str, Any]], serial: FleetReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = DaskCluster.local(2)
+
+    def pids() -> list[int]:
+        return sorted(cluster._client.run(os.getpid).values())
+
+    assert ran(made[0], cluster, monkeypatch, pids) == serial
+
+
+def test_the_odd_rank_of_a_real_job() -> None:
+    """Eight processes of FSDP2, of which rank 5 keeps a history of its logits."""
+    found = mr.fleet(str(ROOT / "examples" / "fsdp_odd_ranks"))
+    assert (found.read, found.exactness, found.trusted) == (8, "exact", True)
+    assert [one.ranks for one in found.groups] == [(0, 1, 2, 3, 4, 6, 7), (5,)]
+    (odd,) = found.outliers
+    assert odd.rank == 5
+    assert odd.rows[0].frames[0].function == "keep_history"
+    assert found.groups[1].differs[0].label.startswith("keep_history ")

@@ -1,0 +1,101 @@
+"""running: rows of workers that do as they are told, or do not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.fleet import running
+from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.result import FleetReport
+from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.fleet.tasks import read_rank
+from memreplay.commands.shared.source import Reading
+from memreplay.workers.running import Done
+from tests.conftest import ROOT
+
+FOLDER = str(ROOT / "examples" / "fsdp_ranks")
+
+
+class Serial:
+    """One thing after the other, the last first; `failing` says of which items nothing comes."""
+
+    workers = 1
+
+    def __init__(self, failing: dict[int, Any] | None = None) -> None:
+        self.failing = failing or {}
+        self.closed = False
+
+    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
+        for index in reversed(range(len(items))):
+            if index in self.failing and work is read_rank:
+                yield Done(index, None, self.failing[index], "words")
+            else:
+                yield Done(index, work(items[index]), "ok", "")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def serial(monkeypatch: pytest.MonkeyPatch) -> Serial:
+    found = Serial()
+    monkeypatch.setattr(running, "executor_of", lambda *_: found)
+    return found
+
+
+def ran(*sources: str, **asked: Any) -> FleetReport:
+    return run_fleet(Fleet(sources, **asked), Reading(), Selection())
+
+
+def test_rows_are_in_the_order_of_the_ranks(serial: Serial) -> None:
+    found = ran(FOLDER)
+    assert [one.rank for one in found.ranks] == [0, 1, 2, 3]
+    assert [Path(one.file).name for one in found.ranks] == [f"rank{n}.pkl.gz" for n in range(4)]
+    assert (found.source, found.rank_source, found.files, found.read) == (FOLDER, "names", 4, 4)
+    (odd,) = found.outliers
+    assert (odd.rank, bool(odd.rows), odd.error) == (3, True, "")
+    assert serial.closed
+
+
+def test_what_became_of_a_worker(serial: Serial) -> None:
+    serial.failing = {0: "memory", 1: "died", 2: "failed"}
+    found = ran(FOLDER)
+    assert [one.status for one in found.ranks] == ["memory", "died", "unreadable", "ok"]
+    assert all("words" in one.error for one in found.ranks[:3])
+    assert found.read == 1
+
+
+def test_ranks_by_a_pattern(serial: Serial) -> None:
+    found = ran(FOLDER, rank_pattern=r"rank(\d)")
+    assert (found.rank_source, [one.rank for one in found.ranks]) == ("pattern", [0, 1, 2, 3])
+    with pytest.raises(mr.UsageError, match="needs one group"):
+        ran(FOLDER, rank_pattern="rank")
+
+
+def test_two_fleets(serial: Serial, tmp_path: Path) -> None:
+    for number in range(4):
+        shutil.copy(f"{FOLDER}/rank1.pkl.gz", tmp_path / f"rank{number}.pkl.gz")
+    found = ran(FOLDER, against=(str(tmp_path),)).against
+    assert found is not None
+    assert (found.source, found.only_base, found.only_new) == (str(tmp_path), (), ())
+    assert (found.ranks[0].rank, found.told_rank, bool(found.rows)) == (3, 3, True)
+    assert ran(FOLDER).against is None
+
+
+def test_how_far_it_is(serial: Serial) -> None:
+    seen: list[int] = []
+
+    def watching(done: Iterator[Done[Any]], files: int) -> Iterator[Done[Any]]:
+        for one in done:
+            seen.append(files)
+            yield one
+
+    run_fleet(Fleet((FOLDER,)), Reading(), Selection(), watching)
+    assert seen == [4] * 4

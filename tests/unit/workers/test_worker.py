@@ -1,0 +1,91 @@
+"""What a process of a pool does, one step after another, in this process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import socket
+from contextlib import suppress
+from multiprocessing.connection import Pipe
+from pathlib import Path
+
+import pytest
+
+from memreplay.workers import worker
+from memreplay.workers.running import heard, packed
+
+from . import works
+
+
+@pytest.fixture
+def harmless(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What a worker would do to this process is noted instead."""
+    done: list[object] = []
+    monkeypatch.setattr(worker, "_end_with", lambda number: done.append("watches"))
+    monkeypatch.setattr(worker, "_be_the_first_to_go", lambda: done.append("first to go"))
+    monkeypatch.setattr(worker, "bound_memory", done.append)
+    monkeypatch.setattr(signal, "signal", lambda *what: done.append(what))
+    return done
+
+
+def answers(*said: bytes) -> list[bytes]:
+    """What a worker answers to these, before it ends."""
+    ours, theirs = Pipe()
+    for message in said:
+        ours.send_bytes(message)
+    with socket.socket(fileno=os.dup(ours.fileno())) as same:
+        same.shutdown(socket.SHUT_WR)  # no more is said, and answers are heard
+    number = os.dup(theirs.fileno())
+    theirs.close()
+    worker.main(number)
+    found = []
+    with suppress(EOFError), ours:
+        while True:
+            found.append(ours.recv_bytes())
+    return found
+
+
+def test_it_is_ready_then_answers(harmless: list[object]) -> None:
+    orders = packed((packed(works.square), 1 << 20))
+    ready, first, second = answers(orders, packed(3), packed("x"))
+    assert ready == b""
+    assert heard(0, first).result == 9
+    assert heard(1, second).status == "failed"
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    assert harmless == [ignored, "watches", "first to go", 1 << 20]
+
+
+def test_what_it_cannot_load_it_says(harmless: list[object]) -> None:
+    missing = pickle.dumps(works.square).replace(b"square", b"circle")
+    (why,) = answers(packed((missing, None)))
+    assert why.startswith(b"AttributeError: ")
+    assert b"circle" in why
+
+
+def test_the_bound_is_above_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda which, pair: asked.append(pair))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (-1, resource.RLIM_INFINITY))
+    worker.bound_memory(1 << 30)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (-1, 5000))
+    worker.bound_memory(1 << 30)
+    (limit, most), (least, kept) = asked
+    assert 1 << 30 < limit < 1 << 40
+    assert most == resource.RLIM_INFINITY
+    assert (least, kept) == (5000, 5000)  # what the system's administrator allows, and no more
+
+
+def test_it_is_more_likely_to_be_killed_than_the_pool(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    score = tmp_path / "score"
+    monkeypatch.setattr(
+        worker, "open", lambda name, *rest, **more: score.open(*rest), raising=False
+    )
+    worker._be_the_first_to_go()  # where there is no such file, nothing
+    for before, after in [("0", "500"), ("900", "1000")]:
+        score.write_text(before)
+        worker._be_the_first_to_go()
+        assert score.read_text() == after
