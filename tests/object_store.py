@@ -67,7 +67,7 @@ def object_store() -> Iterator[ObjectStore]:
         return
     # A process of its own: it shares no lock with what is tested, nor its warnings.
     server = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", SERVE],
+        [sys.executable, "-E", "-W", "ignore", "-c", SERVE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

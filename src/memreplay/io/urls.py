@@ -104,7 +104,7 @@ def status_of(error: BaseException | None) -> int | None:
             names = ("status", "status_code") if is_cut else ("status", "status_code", "code")
             named = (getattr(error, name, None) for name in names)
             status = next((said for said in named if isinstance(said, int)), None)
-        if isinstance(status, int) and 100 <= status < 600:
+        if isinstance(status, int) and 200 < status < 600:
             return status
         error = error.__cause__
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,14 @@ def test_a_store_that_is_busy(bucket: str, proxy: Proxy, monkeypatch: pytest.Mon
     proxy.faults = Faults(refused=3, refused_heads=2)
     assert names(f"{bucket}/run") == SNAPSHOTS
     assert proxy.faults.refused == proxy.faults.refused_heads == 0
+
+
+def test_a_listing_may_take_longer_than_a_read(
+    bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "STALL_S", 0.2)
+    proxy.faults.before = lambda *_: time.sleep(0.3)
+    assert names(f"{bucket}/run") == SNAPSHOTS
 
 
 def test_links(folder: Path) -> None:

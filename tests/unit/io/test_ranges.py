@@ -119,6 +119,20 @@ def test_it_goes_on_from_where_it_stopped(
     ]
 
 
+def test_tries_that_bring_something_are_not_in_vain(
+    proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "RANGE", len(DATA))
+    proxy.faults = Faults(closes=3 * ranges.TRIES, after=50 * KIB)
+    assert read(url) == DATA
+    assert proxy.faults.closes == 0
+    # A drop now and then is not enough to go on for ever.
+    monkeypatch.setattr(ranges, "ENOUGH", 64 * KIB)
+    proxy.faults = Faults(closes=3 * ranges.TRIES, after=50 * KIB)
+    with pytest.raises(OSError, match=f"^gave up at byte {50 * KIB * ranges.TRIES} of "):
+        read(url)
+
+
 GIVES_UP = {
     "it stalls": (Faults(stalls=999, after=10), "no data for 0 s"),
     "it resets": (Faults(resets=999, after=10), ""),
