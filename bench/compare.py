@@ -88,6 +88,7 @@ OWN = (
     ("simulate", "--set", "expandable_segments:True"),
     ("simulate", "--search"),
     ("fits",),
+    ("fleet",),
     ("steps",),
     ("leaks",),
     ("allocations",),

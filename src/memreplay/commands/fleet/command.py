@@ -107,7 +107,7 @@ Examples:
 @selects_with_rules
 @asks(Asked)
 def command(reading: Reading, selection: Selection, asked: Asked) -> int:
-    """All ranks of a run: which is worst, which are alike, which one is odd, and why.
+    """All ranks of a run: which is worst, which is odd, and why.
 
     Reads one snapshot a rank, from folders, patterns (also of object stores, by fsspec) or files,
     on all processors or on a Dask cluster. Shows each rank's peak, reserved memory and headroom,

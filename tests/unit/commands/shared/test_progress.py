@@ -80,9 +80,10 @@ def test_how_many_of_them_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_counted_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "DELAY_S", -1.0)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
     assert list(progress.counted(iter("abc"), 3, "ranks")) == ["a", "b", "c"]
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    assert stderr.getvalue() == ""
 
 
 def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
