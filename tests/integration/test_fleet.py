@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import make_fleet
 import memreplay as mr
@@ -25,6 +26,8 @@ from memreplay.workers.pool import LocalPool
 from memreplay.workers.running import Done
 from memreplay.workers.serial import Serial
 from tests.conftest import ROOT
+from tests.faulty_proxy import proxy_of
+from tests.object_store import object_store
 
 # Processes of Dask end by signals, and leave it to Python to close their pipes.
 pytestmark = [
@@ -141,3 +144,29 @@ def test_the_odd_rank_of_a_real_job() -> None:
     assert odd.rank == 5
     assert odd.rows[0].frames[0].function == "keep_history"
     assert found.groups[1].differs[0].label.startswith("keep_history ")
+
+
+def test_an_object_store_that_fails_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same from S3, through a proxy that refuses, resets, ends early and is slow, as from the
+    folder; and nothing lands on disk."""
+    folder = ROOT / "examples" / "fsdp_odd_ranks"
+    local = mr.fleet(str(folder))
+    with object_store() as store, proxy_of((store.host, store.port)) as proxy:
+        for file in folder.iterdir():
+            store.put(f"run/{file.name}", file.read_bytes())
+        # What a worker's process reads, too.
+        for name, value in (
+            ("AWS_ENDPOINT_URL", proxy.url),
+            ("AWS_ACCESS_KEY_ID", store.key),
+            ("AWS_SECRET_ACCESS_KEY", store.secret),
+        ):
+            monkeypatch.setenv(name, value)
+        proxy.faults.refused, proxy.faults.resets, proxy.faults.closes = 3, 2, 2
+        proxy.faults.after, proxy.faults.rate = 10_000, 2_000_000
+        url = f"s3://{store.bucket}/run"
+        found = mr.fleet(f"{url}/*.pkl.gz", workers=2)
+        assert sum(name == "GET" for name, *_ in proxy.seen) > 8
+    named = [replace(one, file=f"{url}/{Path(one.file).name}") for one in local.ranks]
+    assert list(found.ranks) == named
+    assert found.outliers == local.outliers
+    assert found.groups == local.groups
