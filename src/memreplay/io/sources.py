@@ -7,12 +7,7 @@ import os
 import stat
 from typing import Any, BinaryIO
 
-from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
-
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-
-# What is asked of a remote file system at once: large enough for its latency, small in memory.
-BLOCK = 8 << 20
 
 
 class Raw(io.RawIOBase):
@@ -110,18 +105,6 @@ class _Memory:
         self._view.release()
 
 
-class _Remote(Raw):
-    # A file of fsspec, whose errors are those of a hundred libraries.
-
-    def readinto(self, buffer: Any) -> int:
-        with as_os_errors():
-            return super().readinto(buffer)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with as_os_errors():
-            return super().seek(offset, whence)
-
-
 def open_source(source: Source) -> Raw:
     """Opens `source` for reading; the caller closes it.
 
@@ -134,8 +117,14 @@ def open_source(source: Source) -> Raw:
     TypeError
         It is none of these.
     """
-    if isinstance(source, str) and is_url(source):
-        return _open_url(source)
+    # What it takes to read URLs is not loaded for a path.
+    if isinstance(source, str) and ":" in source:
+        from memreplay.io.urls import is_url
+
+        if is_url(source):
+            from memreplay.io.remote import open_url
+
+            return open_url(source)
     if isinstance(source, (str, os.PathLike)):
         name = os.fspath(source)
         file = io.FileIO(name, "r")
@@ -152,54 +141,6 @@ def open_source(source: Source) -> Raw:
     # Bytes in several dimensions, or every second one, are copied: nobody has a snapshot so.
     flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
     return Raw(_Memory(flat), "<bytes>", flat.nbytes)
-
-
-def _open_url(url: str) -> Raw:
-    with as_os_errors():
-        system, path = system_of(url)
-        file = _by_ranges(system, path) or _forward(system, path)
-    size = getattr(file, "size", None)
-    return _Remote(file, without_secrets(url), size if isinstance(size, int) else None)
-
-
-def _by_ranges(system: Any, path: str) -> Any:
-    """The file, read by several requests at once; None where the store gives no ranges."""
-    from fsspec.asyn import AsyncFileSystem
-
-    # The type's, since one that caches pretends to be what it caches.
-    if not issubclass(type(system), AsyncFileSystem):
-        return None
-    import asyncio
-
-    from memreplay.io.ranges import RangeReader, persisted
-    from memreplay.io.stores import remote_file
-
-    asked = persisted(lambda: remote_file(system, path))
-    file = asyncio.run_coroutine_threadsafe(asked, system.loop).result()
-    return None if file is None else RangeReader(file, system.loop)
-
-
-def _forward(system: Any, path: str) -> Any:
-    """The file, read by one request after the other, or by one alone: nothing is asked again."""
-    if any(base.__name__ == "HTTPFileSystem" for base in type(system).__mro__):
-        return _web_stream(system, path)
-    # No more than a block is held, and the next one replaces it.
-    return system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
-
-
-def _web_stream(system: Any, url: str) -> Any:
-    from aiohttp import ClientTimeout
-
-    from memreplay.io.ranges import STALL_S
-
-    # As long as it takes, but not without a byte.
-    patience = ClientTimeout(total=None, sock_connect=STALL_S, sock_read=STALL_S)
-    headers = {**system.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
-    # A size is named so that fsspec does not ask for it first: the answer itself has it.
-    file = system.open(url, "rb", block_size=0, size=1, headers=headers, timeout=patience)
-    length = file.r.headers.get("Content-Length", "")
-    file.size = int(length) if length.isdigit() else None
-    return file
 
 
 def _may_wait(source: Any) -> bool:

@@ -7,18 +7,13 @@ import os
 import subprocess
 import sys
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import memreplay as mr
-from memreplay.commands.app import app
-from memreplay.io import sources
 from memreplay.io.sources import open_source
-from memreplay.io.urls import is_url, without_secrets
 from tests import build
 
 
@@ -27,35 +22,6 @@ def pickled() -> bytes:
 
 
 # ---- paths, bytes, files -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name, expected",
-    [
-        ("s3://bucket/snap.pkl", True),
-        ("https://host/snap.pkl", True),
-        ("memory://snap.pkl", True),
-        ("simplecache::s3://bucket/snap.pkl", True),
-        ("snap.pkl", False),
-        ("./s3/snap.pkl", False),
-        (r"C:\snaps\snap.pkl", False),
-        ("C:/snaps/snap.pkl", False),
-        ("C://snaps/snap.pkl", False),
-        ("snap:1.pkl", False),
-        ("-", False),
-        ("", False),
-    ],
-)
-def test_what_is_a_url(name: str, expected: bool) -> None:
-    assert is_url(name) is expected
-
-
-@pytest.mark.skipif(os.name == "nt", reason="no such file names")
-def test_a_local_file_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "memory:").mkdir()
-    (tmp_path / "memory:" / "snap.pkl").write_bytes(pickled())
-    assert mr.open("memory://snap.pkl").file_bytes == len(pickled())
 
 
 def test_bytes_of_any_kind() -> None:
@@ -167,163 +133,3 @@ def test_a_source_that_does_not_block_is_not_at_its_end() -> None:
     with open(taking, "rb", buffering=0) as file, pytest.raises(BlockingIOError, match="no data"):
         mr.open(file)
     os.close(giving)
-
-
-# ---- URLs ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def remote() -> Iterator[Any]:
-    """fsspec's file system in memory, emptied afterwards."""
-    fsspec = pytest.importorskip("fsspec")
-    system = fsspec.filesystem("memory")
-    yield system
-    system.store.clear()
-
-
-def test_urls(remote: Any, tmp_path: Path) -> None:
-    data = pickled()
-    remote.pipe("/folder/snap.pkl", data)
-    (tmp_path / "snap.pkl").write_bytes(data)
-    for url in ("memory://folder/snap.pkl", f"file://{tmp_path}/snap.pkl"):
-        told: list[tuple[int, int | None]] = []
-        snap = mr.open(url, progress=lambda done, total, told=told: told.append((done, total)))  # type: ignore[misc]
-        assert (snap.native.n_events, snap.file, snap.file_bytes) == (1, url, len(data))
-        assert told[-1] == (len(data), len(data))
-
-
-def test_a_remote_file_is_read_in_blocks(remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fsspec.implementations.memory import MemoryFileSystem
-    from fsspec.spec import AbstractBufferedFile
-
-    data = build.dump(build.SnapshotBuilder().build()) + bytes(100_000)
-    fetched: list[tuple[int, int]] = []
-
-    class Blocks(AbstractBufferedFile):  # type: ignore[misc, unused-ignore]
-        def _fetch_range(self, start: int, end: int) -> bytes:
-            fetched.append((start, end))
-            return data[start:end]
-
-    def opened(system: Any, path: str, mode: str, **options: Any) -> Any:
-        options["block_size"] //= 1024
-        return Blocks(system, path, mode, size=len(data), **options)
-
-    monkeypatch.setattr(MemoryFileSystem, "_open", opened)
-    raw = open_source("memory://snap.pkl")
-    assert raw.total == len(data)
-    out = bytearray()
-    while piece := raw.read(1000):
-        out += piece
-    assert out == data
-    assert [start for start, _ in fetched] == sorted({start for start, _ in fetched})  # forward
-    assert max(end - start for start, end in fetched) <= 2 * (sources.BLOCK // 1024)
-
-
-@pytest.mark.parametrize(
-    "url, words",
-    [
-        ("memory://nothing.pkl", "there is no such file"),
-        ("nope://nothing.pkl", "protocol not known: nope"),
-    ],
-)
-def test_urls_that_cannot_be_opened(remote: Any, url: str, words: str) -> None:
-    with pytest.raises(OSError):  # noqa: PT011 - the words are the command line's
-        mr.open(url)
-    done = CliRunner().invoke(app, ["peak", url])
-    assert done.exit_code == 3
-    assert done.output == f"memreplay: error: {url}: {words}\n"
-
-
-class UnreachedError(OSError):
-    """As aiohttp's: it knows the host."""
-
-    host = "nosuchhost.invalid"
-
-
-class AnsweredError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}, message={message!r}")
-        self.status, self.message = status, message
-
-
-@pytest.mark.parametrize(
-    "cause, words",
-    [
-        (
-            UnreachedError(-2, "Name not known"),
-            "cannot reach nosuchhost.invalid: name not known",
-        ),
-        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
-        (TimeoutError(), "timeouterror"),
-        (AnsweredError(403, "Forbidden"), "the server says 403 forbidden"),
-        (AnsweredError(404, "Not found"), "there is no such file"),
-        (ValueError("x"), "there is no such file"),
-        (None, "there is no such file"),
-    ],
-)
-def test_a_server_that_cannot_be_reached_is_no_missing_file(
-    remote: Any, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, words: str
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        # So says fsspec's file system of https://, whatever went wrong.
-        raise FileNotFoundError("memory://snap.pkl") from cause
-
-    monkeypatch.setattr(type(remote), "_open", fails)
-    done = CliRunner().invoke(app, ["peak", "memory://snap.pkl"])
-    assert done.exit_code == 3
-    assert done.output == f"memreplay: error: memory://snap.pkl: {words}\n"
-
-
-def test_any_error_of_a_remote_file_is_an_os_error(
-    remote: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Broken(io.BytesIO):
-        def readinto(self, buffer: Any) -> int:
-            raise RuntimeError("no credentials\nlook at the manual")
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            raise KeyError
-
-    remote.pipe("/snap.pkl", b"1")
-    monkeypatch.setattr(type(remote), "_open", lambda *_, **__: Broken())
-    with pytest.raises(OSError, match=r"^no credentials$"):
-        mr.open("memory://snap.pkl")
-    with pytest.raises(OSError, match=r"^KeyError$"):
-        open_source("memory://snap.pkl").seek(0)
-    done = CliRunner().invoke(app, ["summary", "memory://snap.pkl"])
-    assert (done.exit_code, done.output.count("\n")) == (3, 1)
-
-
-def test_fsspec_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(mr.MissingExtraError, match=r"pip install 'memreplay\[remote\]'"):
-        mr.open("s3://bucket/snap.pkl")
-    assert mr.open(pickled()).native.n_events == 1
-
-
-def test_a_store_may_need_a_package_of_its_own(
-    remote: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(url: str) -> None:
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
-    with pytest.raises(
-        mr.MissingExtraError, match=r"s3:// needs .*: pip install 'memreplay\[s3\]' \(Install s3fs"
-    ):
-        mr.open("s3://bucket/snap.pkl")
-
-
-@pytest.mark.parametrize(
-    "url, shown",
-    [
-        ("https://ana:secret@host/snap.pkl?signature=1#2", "https://host/snap.pkl"),
-        ("simplecache::https://host/a@b.pkl?key=1", "simplecache::https://host/a@b.pkl"),
-        ("sftp://ana:secret@host/snap.pkl", "sftp://host/snap.pkl"),
-        ("s3://bucket/a?b.pkl", "s3://bucket/a?b.pkl"),
-        ("github://org:repo@main/snap.pkl", "github://org:repo@main/snap.pkl"),
-    ],
-)
-def test_reports_show_no_secrets(url: str, shown: str) -> None:
-    assert without_secrets(url) == shown
