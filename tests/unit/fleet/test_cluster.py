@@ -22,6 +22,7 @@ from memreplay.fleet.cluster import DaskCluster, called
 from memreplay.fleet.pool import LocalPool
 from memreplay.fleet.running import Done, heard, packed
 from memreplay.fleet.serial import Serial
+from memreplay.io.version import __version__
 
 from . import works
 
@@ -132,6 +133,24 @@ def test_a_client_that_is_given_stays_open(cluster: DaskCluster) -> None:
     assert cluster.workers == 2
 
 
+def test_workers_that_do_not_come_back(
+    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nobody(DaskCluster):
+        there = [2, 0, 0, 0]  # noqa: RUF012
+
+        @property
+        def workers(self) -> int:
+            return self.there.pop(0)
+
+    monkeypatch.setattr(module, "_COUNT_SECONDS", 0.02)
+    left = Nobody(client=cluster._client, patience_seconds=0.03)
+    with pytest.raises(
+        MemreplayError, match=r"^the Dask cluster at tcp://\S+ has no workers any more, for \d+ s$"
+    ):
+        list(left.run(works.who, [1, 1]))
+
+
 def test_another_version_is_an_error(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "__version__", "99.9")
     with pytest.raises(
@@ -142,9 +161,9 @@ def test_another_version_is_an_error(cluster: DaskCluster, monkeypatch: pytest.M
 
 def test_a_worker_that_cannot_load_the_function() -> None:
     missing = packed(works.square).replace(b"square", b"circle")
-    found: Done[Any] = heard(0, called(module.__version__, missing, packed(1)))
+    found: Done[Any] = heard(0, called(__version__, missing, packed(1)))
     assert found.error.startswith("AttributeError: ")
-    fine = called(module.__version__, packed(works.square), packed(3))
+    fine = called(__version__, packed(works.square), packed(3))
     assert heard(0, fine) == Done(0, 9, "ok", "")
 
 
@@ -290,7 +309,9 @@ def test_versions_that_differ_are_a_line() -> None:
     def versions(python: str) -> dict[str, Any]:
         return {"packages": {"python": python, "dask": "1", "msgpack": python}}
 
-    said = error_message(versions("3.11"), {"tcp://a": versions("3.12")}, versions("3.11"))
+    said = error_message(  # type: ignore[no-untyped-call]
+        versions("3.11"), {"tcp://a": versions("3.12")}, versions("3.11")
+    )
     assert module._one_line(["something", said["warning"]]) == (
         "versions differ between here and the cluster: msgpack, python"
     )
