@@ -32,7 +32,7 @@ from memreplay.io.version import __version__
 NEEDS_DASK = "a cluster needs Dask: pip install 'memreplay[fleet]'"
 
 _COUNT_SECONDS = 5.0  # how often it is asked how many workers there are
-_SETTLED_SECONDS = 0.3  # from a worker's first item to when its nanny has surely noted its start
+_SETTLED_SECONDS = 1.0  # from a worker's first item to when its nanny has surely noted its start
 _NEVER_BEGAN = "unfit"  # beside the statuses of an item: its worker cannot do any
 
 # Loggers of Dask that have handlers of their own, or none.

@@ -76,17 +76,17 @@ def test_few_items_are_there_at_once(cluster: DaskCluster, monkeypatch: pytest.M
 
 
 def test_who_is_to_blame_is_told_from_who_was_near(cluster: DaskCluster) -> None:
-    found = sorted_of(cluster.run(works.dies_of_threes, range(20)))
-    assert [one.status for one in found] == ["died" if n % 10 == 3 else "ok" for n in range(20)]
+    found = sorted_of(cluster.run(works.dies_of_threes, range(12)))
+    assert [one.status for one in found] == ["died" if n % 10 == 3 else "ok" for n in range(12)]
     assert all(
         one.error.startswith("its worker ended, twice; the last at tcp://") for one in found[3::10]
     )
 
 
 def test_what_dies_once_is_done_again(cluster: DaskCluster, tmp_path: Path) -> None:
-    items = [(str(tmp_path), number) for number in range(20)]
+    items = [(str(tmp_path), number) for number in range(12)]
     found = sorted_of(cluster.run(works.dies_once, items))
-    assert found == [Done(number, number, "ok", "") for number in range(20)]
+    assert found == [Done(number, number, "ok", "") for number in range(12)]
 
 
 def test_a_worker_killed_from_outside(cluster: DaskCluster) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_what_is_raised_is_a_line(kind: str, status: str, error: str) -> None:
 
 
 def test_ends_that_are_no_signals_are_told() -> None:
-    found: Done[object]
+    found: Done[Any]
     (found,) = LocalPool(1).run(os._exit, [5])
     assert (found.status, found.error) == ("died", "its worker ended twice: exit code 5")
     (found,) = LocalPool(1).run(works.shut, [None])
