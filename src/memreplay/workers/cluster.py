@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import pickle
@@ -11,7 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from time import monotonic
+from time import monotonic, sleep, time
 from typing import Any
 
 from memreplay.errors import MemreplayError, MissingExtraError, UsageError
@@ -31,6 +32,7 @@ from memreplay.workers.running import (
 NEEDS_DASK = "a cluster needs Dask: pip install 'memreplay[fleet]'"
 
 _COUNT_SECONDS = 5.0  # how often it is asked how many workers there are
+_SETTLED_SECONDS = 1.0  # from a worker's first item to when its nanny has surely noted its start
 _NEVER_BEGAN = "unfit"  # beside the statuses of an item: its worker cannot do any
 
 # Loggers of Dask that have handlers of their own, or none.
@@ -59,6 +61,9 @@ class DaskCluster:
         A client that is connected, instead. It stays open.
     connect_seconds : float
         How long to wait for the scheduler.
+    patience_seconds : float
+        How long to wait for others when all workers have gone. For the first there is no limit: a
+        queue may be long.
 
     Attributes
     ----------
@@ -81,10 +86,16 @@ class DaskCluster:
         *,
         client: Any = None,
         connect_seconds: float = 30,
+        patience_seconds: float = 300,
     ) -> None:
         if (address is None) == (client is None):
             raise UsageError("a cluster needs the address of its scheduler, or a client")
         self.warning = ""
+        self.patience_seconds = patience_seconds
+        self._last_seen: float | None = None  # when there were workers
+        self._threads = 0
+        self._fetch_seconds = 30.0
+        self._counted = -_COUNT_SECONDS
         self._ours = ExitStack()
         if address is not None:
             address = _address(address)
@@ -104,8 +115,14 @@ class DaskCluster:
 
         ours = ExitStack()
         ours.enter_context(_quiet())
-        # An item whose worker dies is tried once more, alone, as in a pool.
-        with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        # An item whose worker dies is tried once more, alone, as in a pool; and nobody waits for a
+        # result that a dead worker had: all are of this machine, and answer at once or never.
+        settings = {
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.comm.timeouts.connect": "2s",
+        }
+        ours.enter_context(dask.config.set(settings))
+        try:
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -113,6 +130,9 @@ class DaskCluster:
                 dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
             )
+        except BaseException:
+            ours.close()
+            raise
         ours.callback(cluster.close)
         try:
             made = cls(cluster.scheduler_address)
@@ -120,6 +140,7 @@ class DaskCluster:
             ours.close()
             raise
         # Its client closes before the cluster does.
+        made._fetch_seconds = 3.0
         ours.callback(made._ours.pop_all().close)
         made._ours = ours
         return made
@@ -181,35 +202,66 @@ class DaskCluster:
         name = f"memreplay-{uuid.uuid4().hex}"
         left = deque(indices)
         running: dict[Any, int] = {}
-        ended = _distributed().as_completed(
-            loop=self._client.loop, with_results=True, raise_errors=False
-        )
-        room, counted = 0, -_COUNT_SECONDS
+        ended = _distributed().as_completed(loop=self._client.loop)
+        sent = 0
+        lost: set[int] = set()
         try:
             while left or running:
-                if left and monotonic() - counted >= _COUNT_SECONDS:
-                    threads = self.workers
-                    # More than there are threads, or a cluster that grows on demand would not.
-                    room, counted = max(2 * threads, threads + 8), monotonic()
+                self._count()
+                # More than there are threads, or a cluster that grows on demand would not.
+                room = max(2 * self._threads, self._threads + 8)
                 while left and len(running) < room:
                     index = left.popleft()
                     item = packed_item(index, items[index])
                     if isinstance(item, Done):
                         yield item
                         continue
-                    future = self._submit(_Call(orders, item), f"{name}-{index}")
+                    future = self._submit(_Call(orders, item), f"{name}-{sent}")
+                    sent += 1
                     running[future] = index
                     ended.add(future)
                 if not running:
                     continue
-                for future, result in ended.next_batch():
-                    done = self._done(running.pop(future), future, result)
+                for future in self._batch(ended):
+                    index = running.pop(future)
+                    done = self._done(index, future)
                     future.release()
-                    yield done
+                    if done is not None:
+                        yield done
+                    elif index in lost:
+                        yield Done(index, None, "failed", "its result cannot be fetched")
+                    else:
+                        lost.add(index)
+                        left.append(index)
         finally:
             for future in running:
                 with suppress(Exception):
                     future.release()  # nobody wants it: it is cancelled
+
+    def _batch(self, ended: Any) -> list[Any]:
+        """What has ended, once anything has. Dask would wait for workers for ever."""
+        pause = 0.001
+        while not ended.has_ready():
+            sleep(pause)
+            pause = min(1.5 * pause, 0.02)
+            self._count()
+        batch: list[Any] = ended.next_batch(block=False)
+        return batch
+
+    def _count(self) -> None:
+        """See now and then who is there. Raises MemreplayError where nobody has been for long."""
+        now = monotonic()
+        if now - self._counted < _COUNT_SECONDS:
+            return
+        self._counted = now
+        self._threads = self.workers
+        if self._threads:
+            self._last_seen = now
+        elif self._last_seen is not None and now - self._last_seen > self.patience_seconds:
+            raise MemreplayError(
+                f"the Dask cluster at {self._address} has no workers any more,"
+                f" for {now - self._last_seen:.0f} s"
+            )
 
     def _submit(self, call: _Call, key: str) -> Any:
         """To be called by a function that Python itself has: the scheduler loads it as well."""
@@ -218,17 +270,32 @@ class DaskCluster:
         except Exception as error:
             raise self._gone(error) from None
 
-    def _done(self, index: int, future: Any, result: Any) -> Done[Any]:
+    def _done(self, index: int, future: Any) -> Done[Any] | None:
+        """What became of an item; None where its result is nowhere to be had.
+
+        A result is with the worker until it is fetched. If that dies first, Dask does the item
+        again, and may wait for the lost result for ever: so no wait is long, and there are two.
+        """
         from distributed.scheduler import KilledWorker
 
-        if future.status == "finished":
-            done = heard(index, result)
+        error: BaseException | None = None
+        for _ in range(2):
+            if future.status == "cancelled":
+                break
+            try:
+                done = heard(index, future.result(timeout=self._fetch_seconds))
+            except (TimeoutError, asyncio.TimeoutError, OSError):
+                continue
+            except (Exception, asyncio.CancelledError) as raised:
+                error = raised
+                break
             if done.status == _NEVER_BEGAN:
                 raise MemreplayError(f"a worker of the cluster cannot begin: {done.error}")
             return done
-        if future.status != "error":
-            raise self._gone(result)
-        error = result[1]
+        if future.status == "cancelled":
+            raise self._gone(error)
+        if error is None:
+            return None
         if isinstance(error, KilledWorker):
             times = error.allowed_failures + 1
             said = f"{times} workers" if times > 1 else "its worker"
@@ -281,11 +348,29 @@ def called(version: str, orders: bytes, item: bytes) -> bytes:
     if version != __version__:
         why = f"it has memreplay {__version__}, and {version} asks"
         return packed((_NEVER_BEGAN, None, why))
+    _settle()
     try:
         work = pickle.loads(orders)
     except Exception as error:
         return packed((_NEVER_BEGAN, None, in_a_line(error)))
     return attempt(work, item)
+
+
+_settled = False
+
+
+def _settle() -> None:
+    """Wait a moment, before the first item of a worker that has just started: a nanny whose worker
+    dies before it has noted that it runs gives up, and starts no other."""
+    global _settled  # noqa: PLW0603 - of this process
+    if _settled:
+        return
+    _settled = True
+    with suppress(Exception):
+        import psutil  # as Dask does
+
+        if time() - psutil.Process().create_time() < 10:
+            sleep(_SETTLED_SECONDS)
 
 
 def _distributed() -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from memreplay.errors import MemreplayError, MissingExtraError, UsageError
+from memreplay.io.version import __version__
 from memreplay.workers import cluster as module
 from memreplay.workers.cluster import DaskCluster, called
 from memreplay.workers.pool import LocalPool
@@ -75,17 +76,17 @@ def test_few_items_are_there_at_once(cluster: DaskCluster, monkeypatch: pytest.M
 
 
 def test_who_is_to_blame_is_told_from_who_was_near(cluster: DaskCluster) -> None:
-    found = sorted_of(cluster.run(works.dies_of_threes, range(20)))
-    assert [one.status for one in found] == ["died" if n % 10 == 3 else "ok" for n in range(20)]
+    found = sorted_of(cluster.run(works.dies_of_threes, range(12)))
+    assert [one.status for one in found] == ["died" if n % 10 == 3 else "ok" for n in range(12)]
     assert all(
         one.error.startswith("its worker ended, twice; the last at tcp://") for one in found[3::10]
     )
 
 
 def test_what_dies_once_is_done_again(cluster: DaskCluster, tmp_path: Path) -> None:
-    items = [(str(tmp_path), number) for number in range(20)]
+    items = [(str(tmp_path), number) for number in range(12)]
     found = sorted_of(cluster.run(works.dies_once, items))
-    assert found == [Done(number, number, "ok", "") for number in range(20)]
+    assert found == [Done(number, number, "ok", "") for number in range(12)]
 
 
 def test_a_worker_killed_from_outside(cluster: DaskCluster) -> None:
@@ -132,6 +133,24 @@ def test_a_client_that_is_given_stays_open(cluster: DaskCluster) -> None:
     assert cluster.workers == 2
 
 
+def test_workers_that_do_not_come_back(
+    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nobody(DaskCluster):
+        there = [2, 0, 0, 0]  # noqa: RUF012
+
+        @property
+        def workers(self) -> int:
+            return self.there.pop(0)
+
+    monkeypatch.setattr(module, "_COUNT_SECONDS", 0.02)
+    left = Nobody(client=cluster._client, patience_seconds=0.03)
+    with pytest.raises(
+        MemreplayError, match=r"^the Dask cluster at tcp://\S+ has no workers any more, for \d+ s$"
+    ):
+        list(left.run(works.who, [1, 1]))
+
+
 def test_another_version_is_an_error(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "__version__", "99.9")
     with pytest.raises(
@@ -142,9 +161,9 @@ def test_another_version_is_an_error(cluster: DaskCluster, monkeypatch: pytest.M
 
 def test_a_worker_that_cannot_load_the_function() -> None:
     missing = packed(works.square).replace(b"square", b"circle")
-    found: Done[Any] = heard(0, called(module.__version__, missing, packed(1)))
+    found: Done[Any] = heard(0, called(__version__, missing, packed(1)))
     assert found.error.startswith("AttributeError: ")
-    fine = called(module.__version__, packed(works.square), packed(3))
+    fine = called(__version__, packed(works.square), packed(3))
     assert heard(0, fine) == Done(0, 9, "ok", "")
 
 
@@ -290,7 +309,9 @@ def test_versions_that_differ_are_a_line() -> None:
     def versions(python: str) -> dict[str, Any]:
         return {"packages": {"python": python, "dask": "1", "msgpack": python}}
 
-    said = error_message(versions("3.11"), {"tcp://a": versions("3.12")}, versions("3.11"))
+    said = error_message(  # type: ignore[no-untyped-call]
+        versions("3.11"), {"tcp://a": versions("3.12")}, versions("3.11")
+    )
     assert module._one_line(["something", said["warning"]]) == (
         "versions differ between here and the cluster: msgpack, python"
     )

@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.workers import pool as module
 from memreplay.workers.pool import LocalPool, processors
-from memreplay.workers.running import Done, R
+from memreplay.workers.running import Done, R, packed_item
 from memreplay.workers.serial import Serial
 
 from . import works
@@ -29,7 +30,7 @@ def sorted_of(done: Iterator[Done[R]]) -> list[Done[R]]:
 
 def statuses(done: Iterator[Done[R]]) -> dict[int, str]:
     found = list(done)
-    named = {one.index: one.status for one in found}
+    named: dict[int, str] = {one.index: one.status for one in found}
     assert len(named) == len(found)
     return named
 
@@ -75,7 +76,7 @@ def test_no_more_workers_than_items_and_none_for_none() -> None:
 
 def test_thousands_of_items_with_one_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     packed_items = 0
-    pack = module.packed_item
+    pack = packed_item
 
     def counted(index: int, item: object) -> bytes | Done[object]:
         nonlocal packed_items
@@ -141,6 +142,7 @@ def test_what_is_raised_is_a_line(kind: str, status: str, error: str) -> None:
 
 
 def test_ends_that_are_no_signals_are_told() -> None:
+    found: Done[Any]
     (found,) = LocalPool(1).run(os._exit, [5])
     assert (found.status, found.error) == ("died", "its worker ended twice: exit code 5")
     (found,) = LocalPool(1).run(works.shut, [None])

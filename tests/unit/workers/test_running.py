@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_a_function_that_cannot_be_sent_is_an_error() -> None:
 
 def test_one_after_another() -> None:
     one = Serial()
-    items = ["fine", "lines", lambda: None, "good"]
+    items: list[Any] = ["fine", "lines", lambda: None, "good"]
     found = list(one.run(works.odd, items))
     assert [(each.index, each.status) for each in found] == [
         (0, "ok"),
