@@ -120,6 +120,9 @@ class DaskCluster:
         settings = {
             "distributed.scheduler.allowed-failures": 0,
             "distributed.comm.timeouts.connect": "2s",
+            # 15 s after a worker has died, LocalCluster ends the one that came for it where that is
+            # just being replaced as well.
+            "distributed.deploy.lost-worker-timeout": "1000h",
         }
         ours.enter_context(dask.config.set(settings))
         try:
