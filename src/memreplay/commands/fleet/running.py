@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from memreplay.commands.fleet.find import (
 )
 from memreplay.commands.fleet.naming import pattern_of, ranks_of_fleet
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
+from memreplay.commands.shared.errors import say
 
 if TYPE_CHECKING:
     import re
@@ -103,7 +105,12 @@ def executor_of(fleet: Fleet, files: int) -> Executor:
     if fleet.scheduler is not None:
         from memreplay.workers.cluster import DaskCluster
 
-        return DaskCluster(fleet.scheduler)
+        cluster = DaskCluster(fleet.scheduler)
+        if cluster.warning:
+            say(cluster.warning)
+        if sys.stderr.isatty() and cluster.dashboard_link:
+            say(f"dashboard: {cluster.dashboard_link}")
+        return cluster
     from memreplay.workers.pool import LocalPool, processors
 
     workers = fleet.workers or min(processors(), max(files, 1))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Update
 
 
+SHORT = "takes more memory than a worker may have; read a part with --from and --to"
+
+
 class RankTask(Struct, frozen=True):
     """One rank's file, and the cards on which it may fit or not."""
 
@@ -55,7 +58,9 @@ def read_rank(task: RankTask) -> FleetRank:
             raise
 
     found, _, words = untold(work)
-    return found or unread(task.file, "memory" if is_short else "unreadable", words)
+    if is_short:
+        return unread(task.file, "memory", SHORT)
+    return found or unread(task.file, "unreadable", words)
 
 
 def unread(file: str, status: RankStatus, words: str) -> FleetRank:
