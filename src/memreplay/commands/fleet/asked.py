@@ -15,3 +15,6 @@ class Fleet(Struct, frozen=True):
     memory_bytes: int | None = None
     totals: tuple[int, ...] = ()
     against: tuple[str, ...] = ()
+    output: str | None = None
+    tables: str | None = None
+    force: bool = False

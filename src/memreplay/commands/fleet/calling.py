@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
@@ -27,6 +28,9 @@ def fleet(
     memory_per_worker: int | None = None,
     totals: Sequence[int] = (),
     against: str | Sequence[str] = (),
+    output: str | os.PathLike[str] | None = None,
+    tables: str | None = None,
+    force: bool = False,
     salvage: bool = False,
     **choices: Unpack[Choices],
 ) -> FleetReport:
@@ -36,7 +40,9 @@ def fleet(
     read on `workers` processes of this machine (one for each processor), or on the Dask cluster
     whose `scheduler` has this address; the result is the same. `memory_per_worker` is what one of
     these processes may take, in bytes; `totals` are cards, in bytes, on which each rank may fit or
-    not. `against` is another fleet, as a base.
+    not. `against` is another fleet, as a base. `output` is a
+    folder for the tables of all ranks as one Parquet dataset; what is there already is not read
+    again.
 
     A file that cannot be read is a row that says so. Raises UsageError where there is no file, and
     for ranks that are there twice; MissingExtraError without Dask.
@@ -44,7 +50,18 @@ def fleet(
     named, base = ((one,) if isinstance(one, str) else tuple(one) for one in (sources, against))
     asked = selected(selection, choices)
     return run_fleet(
-        Fleet(named, rank_pattern, workers, scheduler, memory_per_worker, tuple(totals), base),
+        Fleet(
+            named,
+            rank_pattern,
+            workers,
+            scheduler,
+            memory_per_worker,
+            tuple(totals),
+            base,
+            None if output is None else os.fspath(output),
+            tables,
+            force,
+        ),
         Reading(device=asked.device, salvage=salvage),
         asked,
     )

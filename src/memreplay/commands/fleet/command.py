@@ -44,6 +44,9 @@ class Asked(Struct, frozen=True):
     memory: int | None
     totals: tuple[int, ...]
     against: tuple[str, ...]
+    output: str | None
+    tables: str | None
+    force: bool
     fmt: str
 
 
@@ -57,6 +60,7 @@ Examples:
   memreplay fleet run/ --workers 8 --memory-per-worker 2GiB
   memreplay fleet run/ --total-memory 40GiB,24GiB
   memreplay fleet new/ --against base/
+  memreplay fleet run/ -o dataset/ --tables allocations,usage
   memreplay fleet run/ --scheduler tcp://head-node:8786
   memreplay fleet dumps/*.pkl --rank-pattern 'gpu([0-9]+)'
   memreplay fleet run/ --format markdown | gh issue comment 7 --body-file -
@@ -98,6 +102,16 @@ Examples:
     metavar="REGEX",
     help="Find each file's rank in its name by this expression: its one group is the number.",
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=str),
+    metavar="DIR",
+    help="Write the tables of all ranks as one Parquet dataset, too: DIR/TABLE/rank=N/NAME.parquet."
+    " Run again it reads only what is new. Needs pip install 'memreplay[parquet]'.",
+)
+@click.option("--tables", metavar="NAME[,NAME...]", help="Which tables (default: all of them).")
+@click.option("--force", is_flag=True, help="Take ranks of another fleet in DIR away.")
 @measure_option
 @top_option
 @config_options
@@ -119,6 +133,8 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
         raise UsageError(
             "a cluster has its own workers: leave out --workers and --memory-per-worker"
         )
+    if asked.output is None and (asked.tables is not None or asked.force):
+        raise UsageError("--tables and --force are for a dataset: give -o DIR")
     fleet = Fleet(
         asked.sources,
         asked.rank_pattern,
@@ -127,6 +143,9 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
         asked.memory,
         asked.totals,
         asked.against,
+        asked.output,
+        asked.tables,
+        asked.force,
     )
 
     def work() -> FleetReport:

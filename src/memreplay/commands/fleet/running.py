@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.commands.fleet.dataset import missing_of, parts_of, say_dataset
 from memreplay.commands.fleet.find import (
     Asked,
     Explained,
@@ -15,7 +16,10 @@ from memreplay.commands.fleet.find import (
     fleet_report,
     numbered,
 )
-from memreplay.commands.fleet.naming import pattern_of, ranks_of_fleet
+from memreplay.commands.fleet.naming import (
+    pattern_of,
+    ranks_of_fleet,
+)
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
 from memreplay.commands.shared.errors import say
 
@@ -46,14 +50,25 @@ def run_fleet(
     files = _listed(fleet.sources)
     base = _listed(fleet.against) if fleet.against else []
     totals = tuple(dict.fromkeys(fleet.totals))
+    dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
-    tasks = [RankTask(one.path, reading, selection, totals) for one in files]
+    tasks = [
+        RankTask(one.path, reading, selection, totals, part)
+        for one, part in zip(files, parts, strict=True)
+    ]
     tasks += [RankTask(one.path, reading, selection) for one in base]
-    with closing(executor_of(fleet, len(tasks))) as executor:
-        rows = [unread(task.file, "unreadable", "was not read") for task in tasks]
-        done = executor.run(read_rank, tasks)
-        for one in done if watching is None else watching(done, len(tasks)):
-            rows[one.index] = _row(tasks[one.index].file, one)
+    rows = [unread(task.file, "unreadable", "was not read") for task in tasks]
+    left = list(range(len(tasks)))
+    if dataset is not None:
+        for at, (file, part) in enumerate(zip(files, parts, strict=True)):
+            kept = None if part is None else dataset.kept(part, file)
+            if kept is not None:
+                rows[at] = kept
+                left.remove(at)
+    with closing(executor_of(fleet, len(left))) as executor:
+        done = executor.run(read_rank, [tasks[at] for at in left])
+        for one in done if watching is None else watching(done, len(left)):
+            rows[left[one.index]] = _row(tasks[left[one.index]].file, one)
 
         def explain(pairs: Sequence[Pair]) -> list[Explained]:
             # Rows have names without secrets.
@@ -75,7 +90,12 @@ def run_fleet(
             before, _ = _ranked(base, rows[len(files) :], pattern)
             change = fleet_change(before, after, ", ".join(fleet.against), explain)
             report = replace(report, against=change)
-        return report
+    if dataset is not None:
+        whole = dataset.finish(missing_of(after))
+        say_dataset(
+            fleet.output or "", whole, len(files) - len([at for at in left if at < len(files)])
+        )
+    return report
 
 
 def _listed(sources: Sequence[str]) -> list[Listed]:

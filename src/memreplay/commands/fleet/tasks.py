@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.fleet.dataset import Part
     from memreplay.commands.fleet.find import Explained, Pair
     from memreplay.commands.shared.progress import Update
 
@@ -25,12 +26,13 @@ SHORT = "takes more memory than a worker may have; read a part with --from and -
 
 
 class RankTask(Struct, frozen=True):
-    """One rank's file, and the cards on which it may fit or not."""
+    """One rank's file, the cards on which it may fit or not, and what to write of it."""
 
     file: str
     reading: Reading
     selection: Selection
     totals: tuple[int, ...] = ()
+    part: Part | None = None
 
 
 class PairTask(Struct, frozen=True):
@@ -52,7 +54,12 @@ def read_rank(task: RankTask) -> FleetRank:
 
         try:
             with opened(task.file, task.reading, _quiet) as snapshot:
-                return rank_row(snapshot, task.selection, task.totals)
+                row = rank_row(snapshot, task.selection, task.totals)
+                if task.part is not None:
+                    from memreplay.commands.fleet.dataset import write_rank
+
+                    write_rank(snapshot, task.part, row, task.selection)
+                return row
         except MemoryError:
             is_short = True
             raise

@@ -113,6 +113,9 @@ def test_real_recordings_fit_on_a_screen(
     monkeypatch.setenv("COLUMNS", str(width))
     options = ["--total-memory", "8GiB,1GiB"]
     done = ask(runner, str(corpus_file), *options)
+    if done.exit_code == 5:  # some have no events
+        assert "no events" in done.stderr
+        return
     assert done.exit_code in (0, 1)
     assert not done.stderr
     assert all(len(line) <= width for line in done.stdout.splitlines())

@@ -1,0 +1,195 @@
+"""dataset: the tables of all ranks, whole or what is missing; what is there is not done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.fleet import dataset, running
+from memreplay.commands.fleet.asked import Fleet
+from memreplay.commands.fleet.dataset import TABLES, chosen_tables
+from memreplay.commands.fleet.result import FleetReport
+from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.shared.source import Reading
+from memreplay.workers.running import Done
+from memreplay.workers.serial import Serial
+from tests.conftest import ROOT
+
+pq = pytest.importorskip("pyarrow.parquet")
+
+EXAMPLE = ROOT / "examples" / "fsdp_ranks"
+
+
+class Counting(Serial):
+    """A loop that counts what it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
+        self.given += [Path(item.file).name for item in items if hasattr(item, "part")]
+        return super().run(work, items)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    shutil.copytree(EXAMPLE, folder)
+    return folder
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    found = Counting()
+    monkeypatch.setattr(running, "executor_of", lambda *_: found)
+    return found
+
+
+def ran(source: Path, out: Path, **asked: Any) -> FleetReport:
+    return run_fleet(Fleet((str(source),), output=str(out), **asked), Reading(), Selection())
+
+
+def whole(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "_memreplay" / "fleet.json").read_text())
+    return found
+
+
+def test_the_tables_are_those_of_export(run: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    report = ran(run, out)
+    assert report == run_fleet(Fleet((str(run),)), Reading(), Selection())
+    said = whole(out)
+    assert (said["schema"], said["complete"], said["missing"]) == (
+        "memreplay.fleet_dataset/1",
+        True,
+        {},
+    )
+    assert said["ranks"] == [0, 1, 2, 3]
+    for name in TABLES:
+        rows = 0
+        for rank in range(4):
+            (file,) = (out / name / f"rank={rank}").iterdir()
+            assert file.name == f"rank{rank}.parquet"
+            found = pq.read_table(file)
+            with mr.open(run / f"rank{rank}.pkl.gz") as snap:
+                assert found.num_rows == mr.table(snap, name).rows
+            if name != "frames":  # whose file is that of the code
+                assert set(found["file"].to_pylist()) <= {f"rank{rank}.pkl.gz"}
+            rows += found.num_rows
+        assert said["rows"][name] == rows
+
+
+def test_it_is_read_back(run: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    ran(run, out)
+    for rank in range(4):
+        again = mr.open(out / "events" / f"rank={rank}")
+        snap = mr.open(run / f"rank{rank}.pkl.gz")
+        for device in snap.devices:
+            assert again.replay(device).peak == snap.replay(device).peak
+
+
+def test_what_is_there_is_not_read_again(run: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    first = ran(run, out, tables="usage")
+    assert len(counting.given) == 4
+    assert ran(run, out, tables="usage") == first
+    assert len(counting.given) == 4
+    os.utime(run / "rank2.pkl.gz", (1, 1))  # another file, as far as one can tell
+    ran(run, out, tables="usage")
+    assert counting.given[4:] == ["rank2.pkl.gz"]
+    ran(run, out, tables="usage,blocks")
+    assert len(counting.given) == 9
+    assert sorted(one.name for one in out.iterdir()) == ["_memreplay", "blocks", "usage"]
+
+
+def test_what_was_interrupted_goes_on(
+    run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank is there once its note is; what a worker left that was killed goes."""
+    out = tmp_path / "ds"
+    write = dataset._write
+
+    def killed(snap: Any, part: Any, *rest: Any) -> None:
+        if part.rank == 2:
+            raise SystemExit("killed")
+        write(snap, part, *rest)
+
+    monkeypatch.setattr(dataset, "_write", killed)
+    ran(run, out, tables="usage")
+    assert not whole(out)["complete"]
+    assert list(whole(out)["missing"]) == ["2"]
+    (out / "usage" / "rank=2").mkdir(parents=True)
+    (out / "usage" / "rank=2" / ".rank2.part").write_bytes(b"half")
+    monkeypatch.setattr(dataset, "_write", write)
+    ran(run, out, tables="usage")
+    assert counting.given[4:] == ["rank2.pkl.gz"]
+    assert (whole(out)["complete"], whole(out)["ranks"]) == (True, [0, 1, 2, 3])
+    assert [one.name for one in (out / "usage" / "rank=2").iterdir()] == ["rank2.parquet"]
+
+
+def test_a_rank_that_cannot_be_read_is_missing(
+    run: Path, counting: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "ds"
+    ran(run, out, tables="usage")
+    (run / "rank1.pkl.gz").write_bytes(b"nothing")
+    report = ran(run, out, tables="usage")
+    assert report.read == 3
+    assert list(whole(out)["missing"]) == ["1"]
+    assert whole(out)["ranks"] == [0, 2, 3]
+    assert not (out / "usage" / "rank=1").exists()
+    assert "is not whole: rank 1 missing" in capsys.readouterr().err
+
+
+def test_a_full_disk(
+    run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "ds"
+    monkeypatch.setattr("memreplay.export.tables.parquet.write_parquet", full)
+    report = ran(run, out, tables="usage")
+    assert {one.status for one in report.ranks} == {"unreadable"}
+    assert "could not be written: no space left on device" in report.ranks[0].error
+    assert not (out / "usage" / "rank=0").exists()
+
+
+def test_ranks_of_another_fleet(run: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    ran(run, out, tables="usage")
+    (run / "rank3.pkl.gz").unlink()
+    with pytest.raises(mr.UsageError, match="has rank 3, and this fleet has none"):
+        ran(run, out, tables="usage")
+    ran(run, out, tables="usage", force=True)
+    assert whole(out)["ranks"] == [0, 1, 2]
+    assert not (out / "usage" / "rank=3").exists()
+
+
+def test_what_is_no_place_for_a_dataset(run: Path, counting: Counting, tmp_path: Path) -> None:
+    with pytest.raises(mr.UsageError, match="is no dataset of a fleet"):
+        ran(run, run)
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(mr.UsageError, match="is a file"):
+        ran(run, file)
+    for number in range(4):
+        (run / f"rank{number}.pkl.gz").rename(run / f"{'abcd'[number]}.pkl.gz")
+    with pytest.raises(mr.UsageError, match="the names tell none"):
+        ran(run, tmp_path / "ds")
+
+
+def test_tables_that_there_are_not() -> None:
+    assert chosen_tables(None) == TABLES
+    assert chosen_tables("usage, events,usage") == ("usage", "events")
+    with pytest.raises(mr.UsageError, match="there is no table 'memory'"):
+        chosen_tables("usage,memory")
