@@ -58,13 +58,13 @@ def run_fleet(
     ]
     tasks += [RankTask(one.path, reading, selection) for one in base]
     rows = [unread(task.file, "unreadable", "was not read") for task in tasks]
-    left = list(range(len(tasks)))
+    there: dict[int, FleetRank] = {}
     if dataset is not None:
         for at, (file, part) in enumerate(zip(files, parts, strict=True)):
             kept = None if part is None else dataset.kept(part, file)
             if kept is not None:
-                rows[at] = kept
-                left.remove(at)
+                there[at] = rows[at] = kept
+    left = [at for at in range(len(tasks)) if at not in there]
     with closing(executor_of(fleet, len(left))) as executor:
         done = executor.run(read_rank, [tasks[at] for at in left])
         for one in done if watching is None else watching(done, len(left)):

@@ -93,8 +93,9 @@ def _pairs(report: FleetReport) -> tuple[tuple[str, str], ...]:
         least = report.headroom
         pairs.append(("headroom", f"{size(least.min_bytes)} on rank {least.min_rank} at least"))
     if report.imbalance is not None:
-        over = "each step" if report.curve_by == "steps" else "the whole time"
-        pairs.append(("imbalance", f"{report.imbalance:.2f} times the median rank, over {over}"))
+        over = "over the steps" if report.curve_by == "steps" else "over time"
+        words = f"{report.imbalance:.2f}, the highest rank by the median one, on average {over}"
+        pairs.append(("imbalance", words))
     words = sizes(*(card.total_bytes for card in report.cards))
     for card, total in zip(report.cards, words, strict=True):
         pairs.append((f"on {total}", _on_card(card)))
