@@ -34,7 +34,7 @@ def test_ranks_that_are_alike(width: int) -> None:
     assert "4 ranks: highest peak 150.0 MiB requested on rank 0, as all of them, exact" in shown
     assert "ranks      by the files' names" in shown
     assert "peak       150.0 MiB on all" in shown
-    words = "imbalance  1.00, the highest rank by the median one, on average over time"
+    words = "imbalance 1.00, the highest rank by the median one, on average over time"
     assert words in " ".join(" ".join(shown).split())
     assert not any("alike" in line for line in shown)
     assert ["3", "150.0 MiB", "152.0 MiB", "2.0 MiB"] in table(shown)
