@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from memreplay.commands.fleet.naming import (
 )
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
 from memreplay.commands.shared.errors import say
+from memreplay.io.urls import is_url, without_secrets
 
 if TYPE_CHECKING:
     import re
@@ -53,26 +55,27 @@ def run_fleet(
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
     tasks = [
-        RankTask(one.path, reading, selection, totals, part)
+        RankTask(_anywhere(one.path), reading, selection, totals, part)
         for one, part in zip(files, parts, strict=True)
     ]
-    tasks += [RankTask(one.path, reading, selection) for one in base]
-    rows = [unread(task.file, "unreadable", "was not read") for task in tasks]
+    tasks += [RankTask(_anywhere(one.path), reading, selection) for one in base]
+    shown = [without_secrets(one.path) for one in (*files, *base)]
+    rows = [unread(file, "unreadable", "was not read") for file in shown]
     there: dict[int, FleetRank] = {}
     if dataset is not None:
         for at, (file, part) in enumerate(zip(files, parts, strict=True)):
             kept = None if part is None else dataset.kept(part, file)
             if kept is not None:
-                there[at] = rows[at] = kept
+                there[at] = rows[at] = replace(kept, file=shown[at])
     left = [at for at in range(len(tasks)) if at not in there]
     with closing(executor_of(fleet, len(left))) as executor:
         done = executor.run(read_rank, [tasks[at] for at in left])
         for one in done if watching is None else watching(done, len(left)):
-            rows[left[one.index]] = _row(tasks[left[one.index]].file, one)
+            at = left[one.index]
+            rows[at] = replace(_row(one), file=shown[at])
 
         def explain(pairs: Sequence[Pair]) -> list[Explained]:
-            # Rows have names without secrets.
-            path = {row.file: task.file for row, task in zip(rows, tasks, strict=True)}
+            path = {file: task.file for file, task in zip(shown, tasks, strict=True)}
             some = [
                 PairTask(
                     pair._replace(base=path[pair.base], new=path[pair.new]), reading, selection
@@ -112,12 +115,17 @@ def _ranked(
     return numbered(rows, ranks), source
 
 
-def _row(file: str, done: Done[FleetRank]) -> FleetRank:
+def _anywhere(path: str) -> str:
+    """The same file for a worker in another folder."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def _row(done: Done[FleetRank]) -> FleetRank:
     if done.result is not None:
         return done.result
-    if done.status in ("memory", "died"):
-        return unread(file, done.status, done.error)
-    return unread(file, "unreadable", done.error)
+    return unread(
+        "", done.status if done.status in ("memory", "died") else "unreadable", done.error
+    )
 
 
 def executor_of(fleet: Fleet, files: int) -> Executor:

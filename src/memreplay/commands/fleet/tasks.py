@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from memreplay.commands.fleet.result import FleetRank, RankStatus
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.io.urls import without_secrets
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -74,7 +73,7 @@ def unread(file: str, status: RankStatus, words: str) -> FleetRank:
     """The row of a file of which nothing is known."""
     return FleetRank(
         rank=None,
-        file=without_secrets(file),
+        file=file,
         status=status,
         error=words,
         truncated=False,

@@ -64,6 +64,23 @@ def test_rows_are_in_the_order_of_the_ranks(serial: Serial) -> None:
     assert serial.closed
 
 
+def test_workers_may_stand_elsewhere(serial: Serial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are called as they were named, and opened from anywhere."""
+    monkeypatch.chdir(ROOT)
+    named = str(Path(FOLDER).relative_to(ROOT))
+    run = Serial.run
+
+    def elsewhere(self: Serial, work: Any, items: Any) -> Iterator[Done[Any]]:
+        with monkeypatch.context() as moved:
+            moved.chdir("/")
+            yield from list(run(self, work, items))
+
+    monkeypatch.setattr(Serial, "run", elsewhere)
+    found = ran(named)
+    assert [one.file for one in found.ranks] == [f"{named}/rank{n}.pkl.gz" for n in range(4)]
+    assert (found.read, bool(found.outliers[0].rows)) == (4, True)
+
+
 def test_what_became_of_a_worker(serial: Serial) -> None:
     serial.failing = {0: "memory", 1: "died", 2: "failed"}
     found = ran(FOLDER)
