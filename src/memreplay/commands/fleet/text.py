@@ -96,8 +96,8 @@ def _pairs(report: FleetReport) -> tuple[tuple[str, str], ...]:
         over = "over the steps" if report.curve_by == "steps" else "over time"
         words = f"{report.imbalance:.2f}, the highest rank by the median one, on average {over}"
         pairs.append(("imbalance", words))
-    words = sizes(*(card.total_bytes for card in report.cards))
-    for card, total in zip(report.cards, words, strict=True):
+    totals = sizes(*(card.total_bytes for card in report.cards))
+    for card, total in zip(report.cards, totals, strict=True):
         pairs.append((f"on {total}", _on_card(card)))
     if report.outliers:
         odd = [one.rank for one in report.outliers]
