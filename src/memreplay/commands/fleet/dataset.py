@@ -23,6 +23,7 @@ from memreplay.commands.fleet.naming import ranks_by_name, ranks_by_pattern
 from memreplay.commands.fleet.result import FleetRank
 from memreplay.commands.shared.errors import say
 from memreplay.errors import MissingExtraError, UsageError
+from memreplay.export.tables.schema import TABLES, table_spec
 from memreplay.io.version import __version__
 from memreplay.render.units import counted
 
@@ -37,16 +38,6 @@ if TYPE_CHECKING:
 
 NOTES = "_memreplay"  # what begins with an underscore readers of datasets pass over
 WHOLE = "fleet.json"
-TABLES = (
-    "events",
-    "allocations",
-    "stacks",
-    "frames",
-    "segments",
-    "blocks",
-    "annotations",
-    "usage",
-)
 
 
 class Part(Struct, frozen=True):
@@ -82,11 +73,9 @@ class Whole(Struct, frozen=True):
 
 def chosen_tables(text: str | None) -> tuple[str, ...]:
     """The tables that `--tables` names; all of them without it. Raises UsageError."""
-    names = TABLES if text is None else tuple(dict.fromkeys(text.replace(" ", "").split(",")))
-    for name in names:
-        if name not in TABLES:
-            raise UsageError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
-    return names
+    if text is None:
+        return tuple(TABLES)
+    return tuple(table_spec(name).name for name in dict.fromkeys(text.replace(" ", "").split(",")))
 
 
 class Dataset:

@@ -14,7 +14,6 @@ from memreplay.commands.fleet.result import (
     FleetCard,
     FleetChange,
     FleetReport,
-    FleetSpread,
     HolderChange,
     Moment,
     Outlier,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.comparing.alike import Alike
     from memreplay.analysis.comparing.records import DiffRow
     from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.diff.ranks_result import Spread
     from memreplay.commands.fleet.result import (
         CurveKind,
         FleetCard,
@@ -167,21 +167,11 @@ def _missing(rows: Sequence[FleetRank]) -> tuple[int, ...]:
     return tuple(rank for rank in range(most) if rank not in there)
 
 
-def _spread(numbers: Sequence[int], n_bytes: Sequence[int]) -> FleetSpread | None:
-    if not numbers:
-        return None
-    found = spread_of(numbers, n_bytes)
-    return FleetSpread(
-        min_bytes=found.min_bytes,
-        min_rank=found.min_rank,
-        median_bytes=found.median_bytes,
-        max_bytes=found.max_bytes,
-        max_rank=found.max_rank,
-        sum_bytes=found.sum_bytes,
-    )
+def _spread(numbers: Sequence[int], n_bytes: Sequence[int]) -> Spread | None:
+    return spread_of(numbers, n_bytes) if numbers else None
 
 
-def _headroom(numbers: Sequence[int], own: Sequence[FleetDevice]) -> FleetSpread | None:
+def _headroom(numbers: Sequence[int], own: Sequence[FleetDevice]) -> Spread | None:
     known = [
         (rank, one.headroom_bytes)
         for rank, one in zip(numbers, own, strict=True)

@@ -7,6 +7,7 @@ from typing import Literal
 from memreplay.analysis.comparing.records import DiffRow
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
+from memreplay.commands.diff.ranks_result import Spread
 from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
 
@@ -103,23 +104,6 @@ class FleetRank(Record, frozen=True, kw_only=True):
     noted_rank: int | None = None
 
 
-class FleetSpread(Record, frozen=True, kw_only=True):
-    """How one number lies over the ranks that were read."""
-
-    min_bytes: int
-    """The lowest."""
-    min_rank: int
-    """The first rank that has it."""
-    median_bytes: int
-    """The median; of an even number of ranks the mean of the two in the middle, rounded down."""
-    max_bytes: int
-    """The highest."""
-    max_rank: int
-    """The first rank that has it."""
-    sum_bytes: int
-    """The sum of all ranks."""
-
-
 class HolderChange(Record, frozen=True):
     """Code that holds more or less than it does elsewhere."""
 
@@ -213,9 +197,9 @@ class FleetChange(Record, frozen=True, kw_only=True):
 
     source: str
     """The base, as it was asked for."""
-    peak: FleetSpread | None
+    peak: Spread | None
     """How its peaks lie; null if nothing of it was read."""
-    change: FleetSpread | None
+    change: Spread | None
     """How the changes lie; null if the two have no rank in common."""
     ranks: tuple[RankChange, ...]
     """One for each rank that was read in both, the largest change first."""
@@ -251,11 +235,11 @@ class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     """Numbers between 0 and the last rank that no file has."""
     ranks: tuple[FleetRank, ...]
     """One for each file, by its rank, then those without one."""
-    peak: FleetSpread | None
+    peak: Spread | None
     """How the peaks lie; null if nothing was read."""
-    reserved: FleetSpread | None
+    reserved: Spread | None
     """How the peaks of reserved memory lie."""
-    headroom: FleetSpread | None
+    headroom: Spread | None
     """How what was left of the cards lies; null if no file tells a card's size."""
     worst: tuple[int, ...]
     """Ranks by their peak, the highest first, as many as `--top` says."""

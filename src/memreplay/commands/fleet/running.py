@@ -95,9 +95,7 @@ def run_fleet(
             report = replace(report, against=change)
     if dataset is not None:
         whole = dataset.finish(missing_of(after))
-        say_dataset(
-            fleet.output or "", whole, len(files) - len([at for at in left if at < len(files)])
-        )
+        say_dataset(fleet.output or "", whole, len(there))
     return report
 
 

@@ -24,13 +24,13 @@ from memreplay.render.units import count, counted, percent, signed_size, size, s
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.commands.diff.ranks_result import Spread
     from memreplay.commands.fleet.result import (
         FleetCard,
         FleetChange,
         FleetDevice,
         FleetRank,
         FleetReport,
-        FleetSpread,
         Outlier,
         RankChange,
         RankGroup,
@@ -79,7 +79,7 @@ def _headline(report: FleetReport) -> tuple[str, ...]:
     return (*phrases, report.exactness)
 
 
-def _rank(spread: FleetSpread) -> str:
+def _rank(spread: Spread) -> str:
     return f"rank {spread.max_rank}"
 
 
@@ -114,7 +114,7 @@ def _on_card(card: FleetCard) -> str:
     return f"{about}{_few_ranks(card.not_fitting)} would run out of memory"
 
 
-def _spread(found: FleetSpread) -> str:
+def _spread(found: Spread) -> str:
     if found.min_bytes == found.max_bytes:
         return f"{size(found.max_bytes)} on all"
     return (

@@ -15,10 +15,11 @@ import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet import dataset, running
 from memreplay.commands.fleet.asked import Fleet
-from memreplay.commands.fleet.dataset import TABLES, chosen_tables
+from memreplay.commands.fleet.dataset import chosen_tables
 from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.source import Reading
+from memreplay.export.tables.schema import TABLES
 from memreplay.workers.running import Done
 from memreplay.workers.serial import Serial
 from tests.conftest import ROOT
@@ -189,7 +190,7 @@ def test_what_is_no_place_for_a_dataset(run: Path, counting: Counting, tmp_path:
 
 
 def test_tables_that_there_are_not() -> None:
-    assert chosen_tables(None) == TABLES
+    assert chosen_tables(None) == tuple(TABLES)
     assert chosen_tables("usage, events,usage") == ("usage", "events")
-    with pytest.raises(mr.UsageError, match="there is no table 'memory'"):
+    with pytest.raises(mr.UsageError, match="no table is called 'memory'"):
         chosen_tables("usage,memory")
