@@ -27,8 +27,9 @@ class Budget:
     """Limits on one thing: a device's memory, of a category or within an annotation.
 
     `device`, `category` and `annotation` are None for all of it. `max_growth` is a share of the
-    base's peak (0.02), `max_fragmentation` a share of reserved memory. `where` says what to call
-    the budget in an error. Raises UsageError for a combination that means nothing.
+    base's peak (0.02), `max_fragmentation` one of reserved memory, `max_spread` one of the median
+    of several snapshots' peaks. `where` says what to call the budget in an error. Raises UsageError
+    for a combination that means nothing.
     """
 
     name: str = ""
@@ -41,6 +42,7 @@ class Budget:
     max_growth_bytes: int | None = None
     max_reserved: int | None = None
     max_fragmentation: float | None = None
+    max_spread: float | None = None
     no_leaks: bool = False
     no_oom: bool = False
     where: str = "the budget"
@@ -116,7 +118,7 @@ def _value(key: str, value: object, where: str) -> object:
     try:
         if key in _SIZES:
             return parse_size(value)
-        if key in ("max_growth", "max_fragmentation"):
+        if key in ("max_growth", "max_fragmentation", "max_spread"):
             return parse_share(value)
     except SizeError as error:
         raise UsageError(f"{where}: {key}: {error}") from None

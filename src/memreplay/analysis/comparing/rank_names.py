@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from memreplay.errors import UsageError
 from memreplay.io.names import bare
@@ -57,6 +57,15 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
     if not is_said and found:
         _check_counted(found)
     return found, unranked
+
+
+def missing_ranks(there: Collection[int]) -> tuple[int, ...]:
+    """Ranks below the last that there ought to be a file of; where most are missing, the numbers
+    are no ranks, and it has none."""
+    most = max(there, default=-1)
+    if most >= 2 * len(there) + 8:
+        return ()
+    return tuple(rank for rank in range(most) if rank not in there)
 
 
 def says_rank(name: str) -> bool:

@@ -58,6 +58,7 @@ LimitKind = Literal[
     "max_growth_bytes",
     "max_reserved",
     "max_fragmentation",
+    "max_spread",
     "no_leaks",
     "no_oom",
 ]

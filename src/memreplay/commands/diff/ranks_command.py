@@ -105,7 +105,7 @@ def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
 
 def _check_ranks(both: list[int], ours: Files, theirs: Files, wanted: int | str | None) -> None:
     """Raises UsageError where there is nothing to compare, or not the rank that is wanted."""
-    from memreplay.commands.diff.ranks_text import ranks_words
+    from memreplay.render.ranks import ranks_words
 
     if not both:
         raise UsageError(

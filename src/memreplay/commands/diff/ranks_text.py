@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from memreplay.commands.at.text import when_words
 from memreplay.commands.diff.ranks_result import RankDiff, RanksReport, Spread
 from memreplay.commands.diff.text import change_blocks, change_words, device_words, is_peak
@@ -19,6 +17,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import filter_pairs
+from memreplay.render.ranks import ranks_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import counted, percent, signed_size, size
 
@@ -45,22 +44,6 @@ def ranks_document(report: RanksReport) -> Document:
             name = f"rank {report.detail_rank}, {devices}"
             blocks += change_blocks(device, detail, name)
     return tuple(blocks)
-
-
-def ranks_words(ranks: Iterable[int]) -> str:
-    """`rank 3`, `ranks 0 to 7, 9`."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and runs[-1][-1] == rank - 1:
-            runs[-1][1:] = [rank]
-        else:
-            runs.append([rank])
-    words = ", ".join(
-        f"{run[0]} to {run[-1]}" if run[-1] > run[0] + 1 else ", ".join(map(str, run))
-        for run in runs
-    )
-    several = len(runs) > 1 or (runs and len(runs[0]) > 1)
-    return f"rank{'s' if several else ''} {words}" if runs else "no rank"
 
 
 def _headline(report: RanksReport) -> tuple[str, ...]:

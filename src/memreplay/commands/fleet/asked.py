@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from memreplay.commands.shared.executing import Workers
+
 
 class Fleet(Struct, frozen=True):
     """Folders, patterns and files; on processes of this machine, or on a cluster."""
 
     sources: tuple[str, ...]
     rank_pattern: str | None = None
-    workers: int | None = None
-    scheduler: str | None = None
-    memory_bytes: int | None = None
+    workers: Workers = Workers()
     totals: tuple[int, ...] = ()
     against: tuple[str, ...] = ()
     output: str | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def fleet(
         Fleet(
             named,
             rank_pattern,
-            workers,
-            scheduler,
-            memory_per_worker,
+            Workers(workers, memory_per_worker, scheduler),
             tuple(totals),
             base,
             None if output is None else os.fspath(output),

@@ -11,6 +11,7 @@ from msgspec import Struct
 from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
+from memreplay.commands.shared.executing import Workers, workers_options
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
@@ -25,7 +26,6 @@ from memreplay.commands.shared.options import (
 from memreplay.commands.shared.output import write
 from memreplay.commands.shared.progress import counted
 from memreplay.commands.shared.rendering import rendering
-from memreplay.commands.shared.size import SizeType
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ class Asked(Struct, frozen=True):
 
     sources: tuple[str, ...]
     rank_pattern: str | None
-    workers: int | None
-    scheduler: str | None
-    memory: int | None
+    workers: Workers
     totals: tuple[int, ...]
     against: tuple[str, ...]
     output: str | None
@@ -69,26 +67,7 @@ Examples:
 {STRICT_EXIT_CODES}""",
 )
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1, max=1024),
-    metavar="N",
-    help="Read on so many processes of this machine (default: one for each processor).",
-)
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Read on the Dask cluster whose scheduler is there (tcp://head-node:8786). Needs pip"
-    " install 'memreplay[fleet]'.",
-)
-@click.option(
-    "--memory-per-worker",
-    "memory",
-    type=SizeType(least=1 << 26),
-    metavar="SIZE",
-    help="What a process may take besides what it begins with (2GiB); a file that takes more is"
-    " not read, and named.",
-)
+@workers_options
 @click.option(
     "--against",
     multiple=True,
@@ -129,18 +108,12 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
     of a rank that is like no other, the code that makes the difference. A file that cannot be read
     is named, and the others are not lost.
     """
-    if asked.scheduler is not None and (asked.workers is not None or asked.memory is not None):
-        raise UsageError(
-            "a cluster has its own workers: leave out --workers and --memory-per-worker"
-        )
     if asked.output is None and (asked.tables is not None or asked.force):
         raise UsageError("--tables and --force are for a dataset: give -o DIR")
     fleet = Fleet(
         asked.sources,
         asked.rank_pattern,
         asked.workers,
-        asked.scheduler,
-        asked.memory,
         asked.totals,
         asked.against,
         asked.output,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from memreplay.commands.diff.ranks_text import ranks_words
 from memreplay.commands.export.dataset import host_of
 from memreplay.commands.fleet.naming import ranks_by_name, ranks_by_pattern
 from memreplay.commands.fleet.result import FleetRank
@@ -25,6 +24,7 @@ from memreplay.commands.shared.errors import say
 from memreplay.errors import MissingExtraError, UsageError
 from memreplay.export.tables.schema import TABLES, table_spec
 from memreplay.io.version import __version__
+from memreplay.render.ranks import ranks_words
 from memreplay.render.units import counted
 
 if TYPE_CHECKING:

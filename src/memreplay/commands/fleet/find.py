@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.alike import Likeness, far_off, of_some_size
+from memreplay.analysis.comparing.rank_names import missing_ranks
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.diff.ranks_find import spread_of
 from memreplay.commands.fleet.result import (
@@ -97,7 +98,7 @@ def fleet_report(
         rank_source=asked.rank_source,
         files=len(rows),
         read=sum(one.status == "ok" for one in rows),
-        missing_ranks=_missing(rows),
+        missing_ranks=missing_ranks({one.rank for one in rows if one.rank is not None}),
         ranks=tuple(rows),
         peak=_spread(numbers, peaks),
         reserved=_spread(numbers, [one.reserved_peak_bytes for one in own]),
@@ -156,15 +157,6 @@ def fleet_change(
 def _by_rank(rows: Sequence[FleetRank]) -> dict[int, FleetRank]:
     told = [one for one in rows if one.status == "ok" and one.rank is not None]
     return {one.rank or 0: one for one in sorted(told, key=lambda one: one.rank or 0)}
-
-
-def _missing(rows: Sequence[FleetRank]) -> tuple[int, ...]:
-    """Ranks that there ought to be a file of; few, as a number may be no rank at all."""
-    there = {one.rank for one in rows if one.rank is not None}
-    most = max(there, default=-1)
-    if most >= 2 * len(there) + 8:
-        return ()
-    return tuple(rank for rank in range(most) if rank not in there)
 
 
 def _spread(numbers: Sequence[int], n_bytes: Sequence[int]) -> Spread | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from memreplay.commands.fleet.naming import (
     ranks_of_fleet,
 )
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
-from memreplay.commands.shared.errors import say
+from memreplay.commands.shared.executing import executor_of
 from memreplay.io.urls import is_url, without_secrets
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from memreplay.commands.fleet.result import FleetRank, FleetReport, RankSource
     from memreplay.commands.shared.source import Reading
     from memreplay.io.listing import Listed
-    from memreplay.workers.running import Done, Executor
+    from memreplay.workers.running import Done
 
 
 def run_fleet(
@@ -68,7 +67,7 @@ def run_fleet(
             if kept is not None:
                 there[at] = rows[at] = replace(kept, file=shown[at])
     left = [at for at in range(len(tasks)) if at not in there]
-    with closing(executor_of(fleet, len(left))) as executor:
+    with closing(executor_of(fleet.workers, len(left))) as executor:
         done = executor.run(read_rank, [tasks[at] for at in left])
         for one in done if watching is None else watching(done, len(left)):
             at = left[one.index]
@@ -124,20 +123,3 @@ def _row(done: Done[FleetRank]) -> FleetRank:
     return unread(
         "", done.status if done.status in ("memory", "died") else "unreadable", done.error
     )
-
-
-def executor_of(fleet: Fleet, files: int) -> Executor:
-    """The cluster that was named, or processes of this machine."""
-    if fleet.scheduler is not None:
-        from memreplay.workers.cluster import DaskCluster
-
-        cluster = DaskCluster(fleet.scheduler)
-        if cluster.warning:
-            say(cluster.warning)
-        if sys.stderr.isatty() and cluster.dashboard_link:
-            say(f"dashboard: {cluster.dashboard_link}")
-        return cluster
-    from memreplay.workers.pool import LocalPool, processors
-
-    workers = fleet.workers or min(processors(), max(files, 1))
-    return LocalPool(workers, memory_bytes=fleet.memory_bytes)

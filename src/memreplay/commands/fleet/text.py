@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.commands.diff.ranks_text import ranks_words
 from memreplay.commands.diff.text import change_words
 from memreplay.render.document import (
     Block,
@@ -18,6 +17,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.holders import coded_row
+from memreplay.render.ranks import ranks_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.simulations import NOT_EXACT
 from memreplay.render.units import count, counted, percent, signed_size, size, sizes

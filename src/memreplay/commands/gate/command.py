@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+import uuid
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,28 +14,24 @@ from msgspec import Struct
 from memreplay.commands.gate.limits import all_budgets, budget_options
 from memreplay.commands.gate.runner import append_summary, repository_paths
 from memreplay.commands.shared.asking import asks
-from memreplay.commands.shared.base import base_for, opened_base
-from memreplay.commands.shared.errors import NOT_TRUSTED, told
+from memreplay.commands.shared.errors import NOT_TRUSTED, name_of, told
+from memreplay.commands.shared.executing import Workers, workers_options
 from memreplay.commands.shared.folders import holds_files, snapshot_files
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
     config_options,
     files_argument,
+    from_zero,
     reading_options,
 )
 from memreplay.commands.shared.output import byte_output, render_document, wants_colour, write
-from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memreplay.analysis.categories.rules import Rule
-    from memreplay.analysis.comparing.budgets import Budget
-    from memreplay.analysis.comparing.sides import ComparedSide
     from memreplay.commands.gate.result import GatedFile, GateReport
     from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.commands.shared.source import Reading
 
 # What writes each format but text: a module, imported when it is asked for, and a function of it.
 RENDERERS = {
@@ -72,6 +68,7 @@ class Asked(Struct, frozen=True):
     strict: bool
     fmt: str
     targets: tuple[tuple[str, str], ...]
+    worst: int
 
 
 @click.command(
@@ -83,6 +80,7 @@ Examples:
   memreplay gate snap.pkl --base main.pkl --max-growth 2%
   memreplay gate snap.pkl --base ci/base.json --max-growth-bytes 256MiB --no-oom
   memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
+  memreplay gate 's3://bucket/run/**/*.pickle' --max-peak 70GiB --max-spread 10% --worst 3
   memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
 
 {EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 over a budget or not judged,")}
@@ -107,6 +105,16 @@ With several files, the highest code counts.""",
     help="Check the numbers against everything in the file, and fail if the recorder's buffer"
     " overflowed.",
 )
+@click.option(
+    "--worst",
+    type=int,
+    callback=from_zero,
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Show the N worst files; 0 for all. Every file is judged.",
+)
+@workers_options
 @config_options
 @reading_options
 @click.option(
@@ -127,29 +135,36 @@ With several files, the highest code counts.""",
     help="Also write another format to a file; may be repeated.",
 )
 @asks(Asked)
-def command(files: tuple[str, ...], base: str | None, reading: Reading, asked: Asked) -> int:
+def command(
+    files: tuple[str, ...], base: str | None, reading: Reading, workers: Workers, asked: Asked
+) -> int:
     """Whether memory is within its budgets.
 
-    Checks each FILE ('-' for standard input, or a folder of snapshots) against limits, given here
-    and in the configuration ([[gate]], memreplay help gate). The first line says whether they were
-    kept, or which one was broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a
-    table is appended there too.
+    Checks each FILE ('-' for standard input, a folder of snapshots, or a pattern) against limits,
+    given here and in the configuration ([[gate]], memreplay help gate). The first line says whether
+    they were kept, or which one was broken: by how much, and in which code. If
+    $GITHUB_STEP_SUMMARY is set, a table is appended there too.
     """
     budgets = all_budgets(asked.budget, asked.config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
     rules = asked.config.rules() if speak_of_categories else None
     gated: list[GatedFile] = []
-    with ExitStack() as until:
-        bases = _Bases(base, reading, rules, asked.strict, until)
-        named = _named(files, gated)
-        _check_targets(asked.targets, named, base)
-        for file in named:
-            side, without = bases.of(file)
-            work = partial(
-                _judge, file, reading, budgets, side, rules, asked.allow_untrusted, asked.strict
-            )
-            gated.append(without or _gated(file, work))
-    return _present(gated, asked.fmt, asked.targets)
+    named = _named(files, gated)
+    _check_targets(asked.targets, named, base)
+    from memreplay.commands.gate.judging import Judging
+    from memreplay.commands.gate.running import gate_files
+
+    judging = Judging(
+        run=uuid.uuid4().hex,
+        budgets=budgets,
+        base=base,
+        reading=reading,
+        rules=rules,
+        allow_untrusted=asked.allow_untrusted,
+        strict=asked.strict,
+    )
+    gated += gate_files(named, judging, workers)
+    return _present(gated, asked, _missing(files, named))
 
 
 def _check_targets(
@@ -173,106 +188,63 @@ def _check_targets(
 
 
 def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
-    """The files, and for a folder the snapshots in it; one that cannot be listed fails."""
+    """The files, those that patterns stand for, and for a folder the snapshots in it; what cannot
+    be listed fails."""
     from memreplay.commands.gate.result import GatedFile
 
     found: list[str] = []
     for file in files:
-        if file == "-" or not holds_files(file):
-            found.append(file)
-            continue
-        names, exit_code, words = told(file, partial(snapshot_files, file))
-        if names is None:
-            gated.append(GatedFile(file=file, error=words, exit_code=exit_code))
+        if file != "-" and holds_files(file):
+            names, exit_code, words = told(file, partial(snapshot_files, file))
+            paths = [os.path.join(file, name) for name in names or ()]
+        elif _is_pattern(file):
+            listed, exit_code, words = told("", partial(_matching, file))  # names it by itself
+            paths = listed or []
         else:
-            found += [os.path.join(file, name) for name in names]
+            paths, exit_code, words = [file], 0, ""
+        found += paths
+        if exit_code:
+            name = name_of(file)
+            error = words.removeprefix(f"{name}: ")
+            gated.append(GatedFile(file=name, error=error, exit_code=exit_code))
     return found
 
 
-class _Bases:
-    """The base of each file; one that several share is read once."""
+def _is_pattern(file: str) -> bool:
+    """Whether it stands for other files. What no file matches is the name of one that is missing;
+    stores have no folders, and are asked."""
+    if file == "-" or os.path.exists(file):
+        return False
+    if "://" in file:
+        return True
+    from glob import has_magic, iglob
 
-    def __init__(
-        self,
-        base: str | None,
-        reading: Reading,
-        rules: tuple[Rule, ...] | None,
-        strict: bool,
-        until: ExitStack,
-    ) -> None:
-        self.base = base
-        self.reading = reading
-        self.rules = rules
-        self.strict = strict
-        self.until = until
-        self.known: dict[str, tuple[ComparedSide | None, int, str]] = {}
-
-    def of(self, file: str) -> tuple[ComparedSide | None, GatedFile | None]:
-        """The base, None without one; and, where something is wrong with it, what becomes of the
-        file for that."""
-        from memreplay.commands.gate.result import GatedFile
-
-        if self.base is None:
-            return None, None
-        name, exit_code, words = told(file, partial(base_for, self.base, file))
-        if name is None:
-            return None, GatedFile(file=file, error=words, exit_code=exit_code)
-        if name not in self.known:
-            self.known[name] = told(name, partial(self._opened, name))
-        side, exit_code, words = self.known[name]
-        if side is None:
-            return None, GatedFile(
-                file=file, base_file=name, error=f"base {name}: {words}", exit_code=exit_code
-            )
-        return side, None
-
-    def _opened(self, name: str) -> ComparedSide:
-        from memreplay.analysis.comparing.sides import BaselineSide, SnapshotSide
-
-        found = opened_base(name, self.reading, self.until)
-        if isinstance(found, BaselineSide):
-            return found
-        return SnapshotSide(found, rules=self.rules, strict=self.strict)
+    return has_magic(file) and next(iglob(file, recursive=True), None) is not None
 
 
-def _judge(
-    file: str,
-    reading: Reading,
-    budgets: tuple[Budget, ...],
-    side: ComparedSide | None,
-    rules: tuple[Rule, ...] | None,
-    allow_untrusted: bool,
-    strict: bool,
-) -> GatedFile:
-    from memreplay.commands.gate.find import gate_file
+def _matching(file: str) -> list[str]:
+    from memreplay.io.listing import listed
 
-    with opened(file, reading) as snapshot:
-        return gate_file(
-            snapshot,
-            budgets,
-            base=side,
-            rules=rules,
-            allow_untrusted=allow_untrusted,
-            strict=strict,
-        )
+    return [one.path for one in listed([file])]
 
 
-def _gated(file: str, work: Callable[[], GatedFile]) -> GatedFile:
-    """What was found; of a file that cannot be judged, why."""
-    found, exit_code, words = told(file, work)
-    if found is not None:
-        return found
-    from memreplay.commands.gate.result import GatedFile
+def _missing(files: tuple[str, ...], named: list[str]) -> tuple[int, ...]:
+    """Ranks that a folder or a pattern has no file of; of files that are named one by one none is
+    missed."""
+    if list(files) == named:
+        return ()
+    from memreplay.analysis.comparing.rank_names import missing_ranks, rank_of
 
-    return GatedFile(file=file, error=words, exit_code=exit_code)
+    ranks = [rank_of(name) for name in named]
+    return missing_ranks({rank for rank in ranks if rank is not None}) if None not in ranks else ()
 
 
-def _present(gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], ...]) -> int:
+def _present(gated: list[GatedFile], asked: Asked, missing: tuple[int, ...]) -> int:
     from memreplay.commands.gate.telling import gate_report
 
-    report = gate_report(gated, repository_paths())
-    write(_render(report, fmt, coloured=wants_colour()))
-    for target, path in targets:
+    report = gate_report(gated, repository_paths(), worst=asked.worst, missing_ranks=missing)
+    write(_render(report, asked.fmt, coloured=wants_colour()))
+    for target, path in asked.targets:
         text = _render(report, target, coloured=False)
         try:
             with byte_output(path) as out:

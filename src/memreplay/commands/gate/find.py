@@ -62,6 +62,29 @@ def gate_file(
     return _Gate(snap, base, rules, allow_untrusted, strict).result(budgets)
 
 
+def told_apart(
+    base: Snapshot,
+    new: Snapshot,
+    finding: Finding,
+    rules: tuple[Rule, ...] | None = None,
+    *,
+    strict: bool = False,
+) -> tuple[Cause, ...]:
+    """The code by which `new` is above `base`, by what the finding is of; each was opened for one
+    device."""
+    side = SnapshotSide(base, rules=rules, strict=strict)
+    scope = scope_of(finding)
+    (device,) = base.devices
+    level = side.level(device, scope)
+    gate = _Gate(new, side, rules, allow_untrusted=True, strict=strict)
+    return gate.causes(finding.device, scope, None if level is None else level.bytes)
+
+
+def scope_of(finding: Finding) -> Scope:
+    """What of a device's memory a finding is of."""
+    return Scope(finding.measure, category=finding.category, annotation=finding.annotation)
+
+
 class _Gate:
     def __init__(
         self,
@@ -80,8 +103,8 @@ class _Gate:
 
     def result(self, budgets: Sequence[Budget]) -> GatedFile:
         findings = [
-            self.held_against(budget, kind, device)
-            for budget in budgets
+            replace(self.held_against(budget, kind, device), budget=number)
+            for number, budget in enumerate(budgets)
             for device in self.devices(budget)
             for kind in budget.limits
         ]
@@ -155,6 +178,13 @@ class _Gate:
             return self.leaks(start)
         if kind == "no_oom":
             return self.ooms(start)
+        if kind == "max_spread":  # `spread.py` goes on with it
+            return replace(
+                self.level(start, budget),
+                outcome="not_judged",
+                limit_share=budget.max_spread,
+                detail="it takes several files",
+            )
         if kind == "max_reserved":
             start = replace(start, measure="reserved")
         return self.peak(start, budget, kind)
@@ -162,15 +192,8 @@ class _Gate:
     # ---- peaks and growth
 
     def peak(self, start: Finding, budget: Budget, kind: LimitKind) -> Finding:
-        scope = Scope(start.measure, category=start.category, annotation=start.annotation)
-        level = self.side.level(start.device, scope)
-        if level is None:
-            raise UsageError(
-                f"{budget.where} is of annotation {budget.annotation!r}, which device"
-                f" {start.device} does not have"
-            )
-        self.used[False, start.device, start.measure] = None
-        found = replace(start, actual_bytes=level.bytes, event_index=level.event_index)
+        scope = scope_of(start)
+        found = self.level(start, budget)
         partner = self.partner(start.device)
         base = None
         if self.base is not None and partner is not None:
@@ -201,9 +224,20 @@ class _Gate:
             assert given is not None
             limit = given
         found = replace(found, limit_bytes=limit)
-        if level.bytes <= limit:
+        if (found.actual_bytes or 0) <= limit:
             return found
         return replace(found, outcome="failed", causes=self.causes(start.device, scope, base))
+
+    def level(self, start: Finding, budget: Budget) -> Finding:
+        """The peak that a limit is of. Raises UsageError for an annotation that is not there."""
+        level = self.side.level(start.device, scope_of(start))
+        if level is None:
+            raise UsageError(
+                f"{budget.where} is of annotation {budget.annotation!r}, which device"
+                f" {start.device} does not have"
+            )
+        self.used[False, start.device, start.measure] = None
+        return replace(start, actual_bytes=level.bytes, event_index=level.event_index)
 
     def causes(self, device: int, scope: Scope, base_bytes: int | None) -> tuple[Cause, ...]:
         """The lines that grew most since the base; without one, those that hold most.

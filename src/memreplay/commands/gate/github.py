@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.commands.gate.result import GateReport
+from memreplay.commands.gate.shown import rest_words, shown_files
 from memreplay.commands.gate.words import rule_words
 from memreplay.render.fit import clean
 
@@ -14,7 +15,7 @@ def render_gate_github(report: GateReport) -> str:
     """
     several = len(report.files) > 1
     lines = []
-    for file in report.files:
+    for file in shown_files(report):
         prefix = f"{file.file.rpartition('/')[2]}: " if several else ""
         if file.error:
             lines.append(_command("error", f"{file.file}: {file.error}", "memreplay gate"))
@@ -32,6 +33,7 @@ def render_gate_github(report: GateReport) -> str:
             for note in file.notes
             if note not in untold
         ]
+    lines += [_command("notice", words, "memreplay gate") for words in rest_words(report)]
     if report.passed:
         lines.append(_command("notice", report.headline, "memreplay gate"))
     return "\n".join(lines)

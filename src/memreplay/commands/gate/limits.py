@@ -23,6 +23,7 @@ NAMES = (
     "max_growth_bytes",
     "max_reserved",
     "max_fragmentation",
+    "max_spread",
     "no_leaks",
     "no_oom",
 )
@@ -73,6 +74,12 @@ _OPTIONS = (
         type=ShareType(),
         metavar="PERCENT",
         help="Fail if more than this share of the reserved memory was never in use (20%).",
+    ),
+    click.option(
+        "--max-spread",
+        type=ShareType(),
+        metavar="PERCENT",
+        help="Fail if one FILE's peak is above the median of all by more than this (10%).",
     ),
     click.option("--no-leaks", is_flag=True, help="Fail if memory grows from step to step."),
     click.option("--no-oom", is_flag=True, help="Fail if a request for memory failed."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport
+from memreplay.commands.gate.shown import rest_words, rows_of, shown_files
 from memreplay.commands.gate.text import WORDS
 from memreplay.commands.gate.words import (
     actual_words,
@@ -22,8 +23,9 @@ def render_gate_markdown(report: GateReport) -> str:
     """A heading, the line that says it all, and the tables of each file."""
     state = "passed" if report.passed else "failed"
     parts = [f"### memreplay gate {state}", f"**{markdown_text(report.headline)}**"]
-    for file in report.files:
+    for file in shown_files(report):
         parts += _section(file, several=len(report.files) > 1)
+    parts += [markdown_line(words) for words in rest_words(report)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -32,7 +34,7 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
     parts = [markdown_line(f"{file.file}{base}")] if several or base else []
     if file.error:
         return [*parts, markdown_line(file.error)]
-    shown = [one for one in file.findings if one.kind != "trust" or one.reasons]
+    shown = rows_of(file)
     if shown:
         parts.append(
             _table(

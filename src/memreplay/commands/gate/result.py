@@ -21,7 +21,8 @@ class Cause(Record, frozen=True):
     bytes: int
     """What it holds; of a leak, what it grows by a step."""
     change_bytes: int | None = None
-    """What it grew by since the base; null without one."""
+    """What it grew by since the base, or, of `max_spread`, what it has more than the median file;
+    null without one."""
     function: str = ""
     """The function that it is put down to; empty if it has no stack."""
     file: str = ""
@@ -34,7 +35,7 @@ class Finding(Record, frozen=True, kw_only=True):
     """One limit held against one device."""
 
     # telling.py fills `message`, `snapshot`, `change_bytes`, and the place in code.
-    text_only = ("detail",)
+    text_only = ("detail", "budget")
 
     rule: str
     """The budget's name, else the limit's: `max-peak`."""
@@ -55,12 +56,14 @@ class Finding(Record, frozen=True, kw_only=True):
     limit_bytes: int | None = None
     """The most that it may be."""
     limit_share: float | None = None
-    """What that was given as: a share of the base's peak, or of reserved memory."""
+    """What that was given as: a share of the base's peak, of reserved memory, or of the median."""
     actual_bytes: int | None = None
     """The peak; of `max_fragmentation` what of reserved memory was never in use; of `no_leaks` the
     growth a step; of `no_oom` the first request that failed."""
     base_bytes: int | None = None
     """The base's peak of the same."""
+    median_bytes: int | None = None
+    """Of `max_spread`: the median of the peaks of all files."""
     change_bytes: int | None = None
     """The change since the base."""
     reserved_bytes: int | None = None
@@ -68,7 +71,7 @@ class Finding(Record, frozen=True, kw_only=True):
     event_index: int | None = None
     """Of the peak, or of the request that failed."""
     count: int | None = None
-    """Of `no_leaks` the steps, of `no_oom` the requests that failed."""
+    """Of `no_leaks` the steps, of `no_oom` the requests that failed, of `max_spread` the files."""
     reasons: tuple[str, ...] = ()
     """Of `trust`: why not. See [reasons](#reasons)."""
     of_base: bool = False
@@ -85,6 +88,8 @@ class Finding(Record, frozen=True, kw_only=True):
     """The groups that it is put down to, the largest first; none of what passed."""
     detail: str = ""
     """Why it was skipped or not judged, in words."""
+    budget: int = 0
+    """The number of its budget."""
 
     @property
     def failed(self) -> bool:
@@ -133,6 +138,8 @@ class GatedFile(Record, frozen=True, kw_only=True):
 class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.gate/1"):
     """What `memreplay gate` found."""
 
+    text_only = ("worst",)
+
     passed: bool
     """Whether every file is within its budgets."""
     headline: str
@@ -145,3 +152,7 @@ class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """What was within its limit."""
     not_judged: tuple[Finding, ...]
     """What was not judged; its `outcome` says whether that fails."""
+    missing_ranks: tuple[int, ...] = ()
+    """Numbers between 0 and the last rank that no file has, where the files' names tell ranks."""
+    worst: int = 0
+    """How many files to show; 0 for all."""

@@ -18,6 +18,7 @@ RULES: dict[Kind, str] = {
     "max_growth_bytes": "The peak of memory grew by more than its limit since the base.",
     "max_reserved": "The peak of reserved memory is above its limit.",
     "max_fragmentation": "The share of reserved memory that was never in use is above its limit.",
+    "max_spread": "The peak of memory is above the median of all snapshots by more than its limit.",
     "no_leaks": "Memory grows from step to step.",
     "no_oom": "A request for memory failed.",
     "trust": "The snapshot contradicts itself or lacks something, so its numbers may be wrong.",

@@ -18,10 +18,14 @@ def nowhere(_path: str) -> str | None:
 
 
 def gate_report(
-    files: Iterable[GatedFile], in_repository: Callable[[str], str | None] = nowhere
+    files: Iterable[GatedFile],
+    in_repository: Callable[[str], str | None] = nowhere,
+    *,
+    worst: int = 0,
+    missing_ranks: tuple[int, ...] = (),
 ) -> GateReport:
     """The whole. `in_repository` gives the path of a recorded file below the repository, None for
-    one that is not there."""
+    one that is not there; `worst` is how many files to show, 0 for all."""
     told = tuple(_told(file, in_repository) for file in files)
 
     def of(*outcomes: str) -> tuple[Finding, ...]:
@@ -34,6 +38,8 @@ def gate_report(
         findings=of("failed"),
         kept=of("passed"),
         not_judged=of("not_judged", "skipped"),
+        missing_ranks=missing_ranks,
+        worst=worst,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
+from memreplay.commands.gate.shown import rest_words, rows_of, shown_files
 from memreplay.commands.gate.words import (
     actual_words,
     causes_words,
@@ -20,8 +21,10 @@ WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}
 
 
 def gate_document(report: GateReport) -> Document:
-    """A section a file: its limits, what grew, and notes."""
-    return tuple(block for file in report.files for block in _section(file))
+    """A section a file: its limits, what grew, and notes; and what of the others is not shown."""
+    shown = tuple(block for file in shown_files(report) for block in _section(file))
+    rest = "; ".join(rest_words(report))
+    return (*shown, Note(rest)) if rest else shown
 
 
 def _section(file: GatedFile) -> list[Block]:
@@ -31,7 +34,7 @@ def _section(file: GatedFile) -> list[Block]:
     blocks: list[Block] = [Heading((place,)) for place in head]
     if file.error:
         return [*blocks, Note(file.error, "warning")]
-    blocks.append(_limits([one for one in file.findings if one.kind != "trust" or one.reasons]))
+    blocks.append(_limits(rows_of(file)))
     told: set[tuple[object, ...]] = set()
     for finding in file.findings:
         if finding.failed and finding.causes and finding.causes not in told:

@@ -114,6 +114,7 @@ def finding_words(finding: Finding, file: GatedFile | None = None) -> str:
         "no_oom": _ooms,
         "max_growth": _growth,
         "max_growth_bytes": _growth,
+        "max_spread": _spread,
     }.get(finding.kind, _peak)
     return clean(words(finding))
 
@@ -141,6 +142,8 @@ def of_words(finding: Finding) -> str:
 def causes_words(finding: Finding) -> str:
     """`what grew most`: how the causes of a finding that failed are headed."""
     grown = finding.causes[0].change_bytes is not None
+    if finding.kind == "max_spread" and grown:
+        return "what it has more"
     return {"no_leaks": "what leaks", "no_oom": "who asked"}.get(
         finding.kind, "what grew most" if grown else "what holds most"
     )
@@ -150,7 +153,7 @@ def limit_words(finding: Finding) -> str:
     """`38 GiB`, `+2%`: the limit as it was given, nearly."""
     if finding.limit_share is not None:
         share = f"{finding.limit_share * 100:.6g}%"
-        return f"+{share}" if finding.kind == "max_growth" else share
+        return f"+{share}" if finding.kind in ("max_growth", "max_spread") else share
     if finding.kind == "max_growth_bytes":
         return f"+{brief((finding.limit_bytes or 0) - (finding.base_bytes or 0))}"
     if finding.kind in ("no_leaks", "no_oom"):
@@ -164,6 +167,8 @@ def actual_words(finding: Finding) -> str:
         return ""
     if finding.kind in ("max_growth", "max_growth_bytes"):
         return _signed_share(finding) if finding.kind == "max_growth" else _grown(finding)
+    if finding.kind == "max_spread":
+        return _over_median(finding)
     if finding.kind == "max_fragmentation":
         return percent(finding.actual_bytes / (finding.reserved_bytes or 1))
     if finding.kind == "no_leaks":
@@ -227,6 +232,26 @@ def _growth(finding: Finding) -> str:
     more = [f"{size(base)} -> {size(now)}", *_causes(finding)]
     words = f"growth of peak {scope_words(finding)} {actual} {sign} {limit}"
     return words + _in_parentheses(more)
+
+
+def _spread(finding: Finding) -> str:
+    sign = ">" if finding.failed else "<="
+    actual, limit = _over_median(finding), limit_words(finding)
+    if finding.failed and actual.replace(".0%", "%") == limit:
+        actual = f"+{count((finding.actual_bytes or 0) - (finding.median_bytes or 0))} B"
+        limit = f"+{count((finding.limit_bytes or 0) - (finding.median_bytes or 0))} B"
+    median = f"the median of {counted(finding.count or 0, 'file')}"
+    more = [f"{size(finding.median_bytes or 0)} -> {size(finding.actual_bytes or 0)}"]
+    more += _causes(finding)
+    words = f"peak {scope_words(finding)} {actual} over {median} {sign} {limit}"
+    return words + _in_parentheses(more)
+
+
+def _over_median(finding: Finding) -> str:
+    over = (finding.actual_bytes or 0) - (finding.median_bytes or 0)
+    if not finding.median_bytes:
+        return f"+{size(over)}"
+    return f"+{percent(over / finding.median_bytes)}"
 
 
 def _fragmentation(finding: Finding) -> str:

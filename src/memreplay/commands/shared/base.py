@@ -10,17 +10,21 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from memreplay.commands.shared.folders import holds_files
+from memreplay.commands.shared.progress import reading_progress
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.sides import BaselineSide
+    from memreplay.commands.shared.progress import Showing
     from memreplay.snapshot.snapshot import Snapshot
 
 SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".zip")
 
 
-def opened_base(file: str, reading: Reading, until: ExitStack) -> Snapshot | BaselineSide:
+def opened_base(
+    file: str, reading: Reading, until: ExitStack, showing: Showing = reading_progress
+) -> Snapshot | BaselineSide:
     """The base that `file` names (`-` is standard input), closed with `until`.
 
     Raises SnapshotError for what is neither, OSError for what cannot be opened.
@@ -28,7 +32,7 @@ def opened_base(file: str, reading: Reading, until: ExitStack) -> Snapshot | Bas
     baseline, rest = _peeked(file, until)
     if baseline is not None:
         return baseline
-    return until.enter_context(opened(file, reading, stream=rest))
+    return until.enter_context(opened(file, reading, showing, rest))
 
 
 def base_for(base: str, file: str) -> str:

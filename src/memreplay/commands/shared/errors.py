@@ -38,7 +38,7 @@ def told(file: str, work: Callable[[], T]) -> tuple[T | None, int, str]:
     """As `attempt`, and after it the line that says what the error was, without the file's name."""
     found, exit_code, words = untold(work)
     if exit_code:
-        _complain(f"{name_of(file)}: {words}" if file else words)
+        complain(f"{name_of(file)}: {words}" if file else words)
     return found, exit_code, words
 
 
@@ -68,13 +68,13 @@ def catching(ctx: click.Context) -> Iterator[None]:
     except BrokenPipeError:  # `memreplay peak snap.pkl | head`: no word, as other tools
         ctx.exit(PIPE_CLOSED)
     except MemreplayError as error:
-        _complain(str(error))
+        complain(str(error))
         ctx.exit(error.exit_code)
     except MemoryError:
-        _complain(f"not enough memory; {PART}")
+        complain(f"not enough memory; {PART}")
         ctx.exit(NOT_READABLE)
     except OSError as error:
-        _complain(f"cannot write the output: {_words_of_writing(error)}")
+        complain(f"cannot write the output: {_words_of_writing(error)}")
         ctx.exit(CANNOT_WRITE)
 
 
@@ -96,7 +96,8 @@ def _words_of_writing(error: OSError) -> str:
     return f"permission denied in {folder}" if folder else "permission denied"
 
 
-def _complain(text: str) -> None:
+def complain(text: str) -> None:
+    """An error, on stderr."""
     # A name or a message may hold anything; imported here, as only errors need it.
     from memreplay.render.fit import clean
 

@@ -47,6 +47,7 @@ GROUPS = {
         "no_config",
         "project",
     ),
+    "Workers": ("worker_number", "worker_memory", "scheduler"),
 }
 
 

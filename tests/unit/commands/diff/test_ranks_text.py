@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from memreplay.commands.diff.ranks_find import rank_of_sides, run_spread, spread_of
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
-from memreplay.commands.diff.ranks_text import ranks_document, ranks_words
+from memreplay.commands.diff.ranks_text import ranks_document
 from memreplay.commands.diff.result import DiffReport
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import Filters, When
@@ -182,17 +182,3 @@ def test_no_line_is_wider(width: int) -> None:
     long = replace(many, base_folder="/" + "x" * 200, only_new=tuple(range(2_000, 3_000, 2)))
     assert all(len(line) <= width for line in lines(replace(long, top=0), width))
     assert all(len(line) <= width for line in lines(REPORT, width))
-
-
-@pytest.mark.parametrize(
-    "ranks, words",
-    [
-        ([], "no rank"),
-        ([3], "rank 3"),
-        ([4, 3], "ranks 3, 4"),
-        ([3, 4, 5], "ranks 3 to 5"),
-        ([0, 2, 3, 9, 10, 11], "ranks 0, 2, 3, 9 to 11"),
-    ],
-)
-def test_ranks_in_words(ranks: list[int], words: str) -> None:
-    assert ranks_words(ranks) == words

@@ -62,6 +62,16 @@ FRAGMENTATION = Finding(
     actual_bytes=5 * GIB,
     reserved_bytes=40 * GIB,
 )
+SPREAD = replace(
+    PEAK,
+    rule="max-spread",
+    kind="max_spread",
+    limit_bytes=36 * GIB,
+    limit_share=0.2,
+    base_bytes=None,
+    median_bytes=30 * GIB,
+    count=8,
+)
 LEAK = Finding(
     rule="no-leaks",
     kind="no_leaks",
@@ -132,6 +142,7 @@ EVERY = (
     GROWTH_BYTES,
     RESERVED,
     FRAGMENTATION,
+    SPREAD,
     LEAK,
     OOM,
     TRUST,

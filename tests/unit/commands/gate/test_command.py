@@ -354,3 +354,80 @@ def test_a_report_that_cannot_be_written(runner: CliRunner) -> None:
 def test_the_worst_of_several_is_told_first(runner: CliRunner) -> None:
     done = gate(runner, EXAMPLE, DEEPER, "--max-peak", "5GiB")
     assert done.stdout.startswith("FAIL transformer_deeper.pkl.gz: peak held 5.5 GiB > 5 GiB (")
+
+
+# ---- fleets
+
+ODD = ROOT / "examples" / "fsdp_odd_ranks"
+
+
+def test_the_odd_rank_of_a_run(runner: CliRunner) -> None:
+    found = gate(runner, str(ODD), "--max-spread", "5%", "--worst", "3")
+    assert found.exit_code == 1
+    first = found.stdout.splitlines()[0]
+    assert first == (
+        "FAIL rank5.pkl.gz: peak held on device 5 +21.4% over the median of 8 files > +5%"
+        " (871.3 MiB -> 1.0 GiB; +176.8 MiB in keep_history metrics.py:10)"
+    )
+    assert "rank4" not in found.stdout
+    assert found.stdout.endswith("note: 7 more files passed\n")
+    assert gate(runner, str(ODD), "--max-spread", "22%").exit_code == 0
+
+
+def test_a_pattern(runner: CliRunner) -> None:
+    folder = gate(runner, str(ODD), "--max-spread", "5%", "--format", "json")
+    for more in ((), ("--workers", "2")):
+        arguments = (f"{ODD}/*.pkl.gz", "--max-spread", "5%", "--format", "json", *more)
+        assert gate(runner, *arguments).stdout == folder.stdout
+    nothing = gate(runner, f"{ODD}/*.pickle", "--max-spread", "5%")
+    assert nothing.exit_code == 3
+    assert nothing.stderr == f"memreplay: error: {ODD}/*.pickle: there is no such file\n"
+
+
+def test_urls(runner: CliRunner) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    for number in (4, 5):
+        store.pipe(f"/gated/rank{number}.pkl.gz", (ODD / f"rank{number}.pkl.gz").read_bytes())
+    try:
+        for name in ("memory://gated/*.pkl.gz", "memory://gated/"):
+            found = gate(runner, name, "--max-spread", "5%")
+            assert found.stdout.startswith("FAIL rank5.pkl.gz: peak held on device 5 +9.7%")
+        one = gate(runner, "memory://gated/rank4.pkl.gz", "--max-peak", "2GiB")
+        assert one.exit_code == 0
+        nothing = gate(runner, "memory://gated/*.pickle", "--max-spread", "5%")
+        assert nothing.stderr.count("memory://gated/*.pickle") == 1
+        assert "nothing matches" in nothing.stderr
+    finally:
+        store.rm("/gated", recursive=True)
+
+
+def test_ranks_that_a_folder_lacks(runner: CliRunner, tmp_path: Path) -> None:
+    for number in (0, 1, 4):
+        (tmp_path / f"rank{number}.pkl.gz").symlink_to(ODD / f"rank{number}.pkl.gz")
+    found = gate(runner, str(tmp_path), "--max-spread", "5%")
+    assert (found.exit_code, found.stdout.splitlines()[-1]) == (
+        0,
+        "note: 2 more files passed; no file of ranks 2, 3",
+    )
+    report = json.loads(gate(runner, str(tmp_path), "--no-oom", "--format", "json").stdout)
+    assert report["missing_ranks"] == [2, 3]
+    named = [str(tmp_path / f"rank{number}.pkl.gz") for number in (0, 4)]
+    assert "no file of" not in gate(runner, *named, "--max-spread", "5%").stdout
+
+
+def test_a_spread_of_one_file(runner: CliRunner) -> None:
+    found = gate(runner, EXAMPLE, "--max-spread", "5%")
+    assert found.exit_code == 1
+    assert found.stdout.startswith("FAIL max-spread could not be judged: it takes several files")
+
+
+def test_spreads_of_the_configuration(runner: CliRunner, tmp_path: Path) -> None:
+    (tmp_path / "memreplay.toml").write_text(
+        '[[gate]]\nname = "even"\nmax_spread = "5%"\nmeasure = "requested"\n'
+        '[[gate]]\nname = "activations"\nmax_spread = "0%"\ncategory = "activations"\n'
+    )
+    found = gate(runner, str(ODD))
+    assert found.exit_code == 1
+    assert "FAIL  even: max-spread" in found.stdout
+    assert "activations: max-spread" in found.stdout

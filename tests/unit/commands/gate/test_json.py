@@ -30,7 +30,7 @@ def test_what_is_where() -> None:
     assert first["repository_file"] == "gpt/model.py"
     assert first["message"].startswith("peak held 41.2 GiB > 38 GiB (+3.4 GiB since base; ")
     assert found["headline"].startswith("FAIL a b/rank1.pkl: there is no such file; ")
-    assert [len(found[key]) for key in ("findings", "kept", "not_judged")] == [9, 2, 3]
+    assert [len(found[key]) for key in ("findings", "kept", "not_judged")] == [10, 2, 3]
     assert [one["outcome"] for one in found["not_judged"]] == ["skipped", "skipped", "not_judged"]
     assert found["files"][1]["error"] == "there is no such file"
     assert found["files"][1]["exit_code"] == 3

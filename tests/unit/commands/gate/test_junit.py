@@ -24,9 +24,9 @@ def test_the_schema(report: GateReport) -> None:
 def test_counts_and_outcomes() -> None:
     root = ElementTree.fromstring(render_gate_junit(WHOLE))
     counts = {key: root.get(key) for key in ("tests", "failures", "errors")}
-    assert counts == {"tests": "15", "failures": "9", "errors": "2"}
+    assert counts == {"tests": "16", "failures": "10", "errors": "2"}
     first, second = root
-    assert (first.get("failures"), first.get("skipped"), second.get("errors")) == ("9", "2", "1")
+    assert (first.get("failures"), first.get("skipped"), second.get("errors")) == ("10", "2", "1")
     assert first.get("errors") == "1"
     (error,) = first.iter("error")
     assert error.get("type") == "not_judged"

@@ -41,8 +41,8 @@ def test_the_schema(report: GateReport) -> None:
 
 def test_places_and_rules() -> None:
     (run,) = rendered(WHOLE)["runs"]
-    assert [one["level"] for one in run["results"]] == ["error"] * 9 + ["note"] * 2 + ["error"] * 2
-    assert run["results"][11]["ruleId"] == "memreplay/not-judged"
+    assert [one["level"] for one in run["results"]] == ["error"] * 10 + ["note"] * 2 + ["error"] * 2
+    assert run["results"][12]["ruleId"] == "memreplay/not-judged"
     first = run["results"][0]
     assert first["locations"] == [
         {

@@ -23,6 +23,7 @@ from tests.unit.commands.gate.gates import (
     PEAK,
     RESERVED,
     SKIPPED,
+    SPREAD,
     TRUST,
     TRUSTED,
     UNREADABLE,
@@ -199,3 +200,18 @@ def test_names_of_a_snapshot_stay_on_their_line() -> None:
 def test_code_of_pytorch_has_its_short_name(function: str, words: str) -> None:
     cause = Cause(function, 7, 7, function, "/v/torch/lib/libtorch_cpu.so", 34082790)
     assert cause_words(cause) == words
+
+
+def test_the_highest_of_several() -> None:
+    assert finding_words(SPREAD) == (
+        "peak held +37.3% over the median of 8 files > +20% (30.0 GiB -> 41.2 GiB; +3.1 GiB in"
+        " Attention.forward model.py:212)"
+    )
+    near = replace(SPREAD, median_bytes=100, actual_bytes=121, limit_bytes=120, causes=())
+    assert finding_words(near).startswith("peak held +21.0% over the median of 8 files > +20%")
+    same = replace(near, median_bytes=10**6, actual_bytes=1_200_001, limit_bytes=1_200_000)
+    assert finding_words(same).startswith(
+        "peak held +200,001 B over the median of 8 files > +200,000 B"
+    )
+    none = replace(near, median_bytes=0, limit_bytes=0)
+    assert finding_words(none).startswith("peak held +121 B over the median of 8 files > +20%")

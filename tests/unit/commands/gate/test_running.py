@@ -1,0 +1,126 @@
+"""running: all files, in this process or on workers, with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memreplay.analysis.comparing.budgets import Budget
+from memreplay.commands.gate import running
+from memreplay.commands.gate.judging import Judging
+from memreplay.commands.gate.running import gate_files
+from memreplay.commands.shared.executing import Workers
+from memreplay.commands.shared.source import Reading
+from memreplay.errors import UsageError
+from memreplay.workers.running import Done
+from memreplay.workers.serial import Serial
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "examples" / "fsdp_odd_ranks"
+FILES = [str(FOLDER / f"rank{n}.pkl.gz") for n in range(8)]
+
+
+def judging(*budgets: Budget, base: str | None = None) -> Judging:
+    return Judging("run", budgets, base, Reading(), None, allow_untrusted=False, strict=False)
+
+
+class Backwards(Serial):
+    """The last first; of the items `failing` names nothing comes."""
+
+    def __init__(self, failing: Sequence[int] = ()) -> None:
+        self.failing = failing
+        self.closed = False
+
+    def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
+        for index in reversed(range(len(items))):
+            if index in self.failing and len(items) > 1:
+                yield Done(index, None, "died", "its worker ended, twice")
+            else:
+                yield Done(index, work(items[index]), "ok", "")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Backwards:
+    found = Backwards()
+    monkeypatch.setattr(running, "executor_of", lambda *_: found)
+    return found
+
+
+BUDGETS = (Budget(max_peak=1000 << 20), Budget(max_spread=0.05), Budget(max_growth=0.01))
+
+
+@pytest.mark.parametrize("base", [FILES[0], str(FOLDER)])
+def test_it_does_not_matter_who_reads(workers: Backwards, base: str) -> None:
+    here = gate_files(FILES, judging(*BUDGETS, base=base), Workers())
+    assert [one.file for one in here] == FILES
+    assert [one.passed for one in here] == [True] * 5 + [False] + [True] * 2
+    assert not workers.closed
+    assert gate_files(FILES, judging(*BUDGETS, base=base), Workers(2)) == here
+    assert workers.closed
+
+
+def test_on_processes() -> None:
+    there = gate_files(FILES, judging(*BUDGETS[:2]), Workers(2))
+    assert there == gate_files(FILES, judging(*BUDGETS[:2]), Workers())
+    spread = [one for file in there for one in file.findings if one.kind == "max_spread"]
+    assert [(one.outcome, one.device) for one in spread] == [("failed", 5)]
+    assert spread[0].causes[0].function == "keep_history"
+
+
+def test_a_worker_that_dies(workers: Backwards, capsys: pytest.CaptureFixture[str]) -> None:
+    workers.failing = (5,)
+    found = gate_files(FILES, judging(*BUDGETS[:2]), Workers(2))
+    assert (found[5].error, found[5].exit_code) == ("its worker ended, twice", 3)
+    (spread,) = (one for file in found for one in file.findings if one.kind == "max_spread")
+    assert (spread.outcome, spread.count) == ("passed", 7)
+    assert capsys.readouterr().err == f"memreplay: error: {FILES[5]}: its worker ended, twice\n"
+
+
+def test_a_base_that_is_broken_is_said_once(
+    workers: Backwards, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for some in (Workers(), Workers(2)):
+        found = gate_files(FILES, judging(BUDGETS[2], base="gone.json"), some)
+        assert {one.error for one in found} == {"base gone.json: there is no such file"}
+        said = capsys.readouterr().err
+        assert said == "memreplay: error: gone.json: there is no such file\n"
+
+
+def test_names_are_as_they_were_given(
+    workers: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (3, 4):
+        (tmp_path / f"{number}.pkl.gz").symlink_to(FILES[number])
+    monkeypatch.chdir(tmp_path)
+    files = ["3.pkl.gz", "./4.pkl.gz", "gone.pkl"]
+    for some in (Workers(), Workers(2)):
+        found = gate_files(files, judging(BUDGETS[0]), some)
+        assert [one.file for one in found] == files
+
+
+def test_many_files_are_read_on_workers(
+    workers: Backwards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MANY_FILES", 8)
+
+    def are_on_workers(files: Sequence[str]) -> bool:
+        workers.closed = False
+        gate_files(files, judging(BUDGETS[0]), Workers())
+        return workers.closed
+
+    assert [are_on_workers(some) for some in (FILES[:7], FILES)] == [False, True]
+    monkeypatch.setattr(running, "MANY_BYTES", sum(Path(file).stat().st_size for file in FILES[:2]))
+    assert [are_on_workers(some) for some in (FILES[:1], FILES[:2])] == [False, True]
+
+
+def test_standard_input_has_no_other_reader() -> None:
+    with pytest.raises(UsageError, match="workers cannot read standard input"):
+        gate_files(["-"], judging(BUDGETS[0]), Workers(2))
+    with pytest.raises(UsageError, match="workers cannot read standard input"):
+        gate_files(FILES, judging(BUDGETS[2], base="-"), Workers(2))

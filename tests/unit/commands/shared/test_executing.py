@@ -1,0 +1,59 @@
+"""executing: who reads many files, as options say it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.shared.executing import Workers, executor_of, workers_options
+from memreplay.errors import MemreplayError, UsageError
+from memreplay.workers import pool
+from memreplay.workers.pool import LocalPool
+
+
+@click.command()
+@workers_options
+def command(workers: Workers) -> None:
+    click.echo(repr(workers))
+
+
+@pytest.mark.parametrize(
+    "arguments, workers",
+    [
+        ("", Workers()),
+        ("--workers 8", Workers(8)),
+        ("--memory-per-worker 2GiB", Workers(None, 2 << 30)),
+        ("--scheduler tcp://head:8786", Workers(scheduler="tcp://head:8786")),
+    ],
+)
+def test_what_was_given(runner: CliRunner, arguments: str, workers: Workers) -> None:
+    assert runner.invoke(command, arguments.split()).stdout == f"{workers!r}\n"
+    assert workers.asked == bool(arguments)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1025", "many"])
+def test_a_number_of_workers(runner: CliRunner, number: str) -> None:
+    assert runner.invoke(command, ["--workers", number]).exit_code == 2
+
+
+def test_a_cluster_has_its_own_workers() -> None:
+    for some in ({"number": 1}, {"memory_bytes": 1 << 30}):
+        with pytest.raises(UsageError, match="a cluster has its own workers"):
+            Workers(scheduler="tcp://head:8786", **some)
+
+
+def test_processes_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "processors", lambda: 4)
+    for asked, files, number in ((None, 9, 4), (None, 3, 3), (None, 0, 1), (7, 3, 7)):
+        with closing(executor_of(Workers(asked), files)) as found:
+            assert isinstance(found, LocalPool)
+            assert found.workers == number
+
+
+def test_a_scheduler_that_is_not_there() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(MemreplayError, match="'head' is no address of a scheduler"):
+        executor_of(Workers(scheduler="head"), 1)
