@@ -1,6 +1,6 @@
 // Bundles the page's script and its style into the Python package, and says how large they are.
 // `node build.mjs FOLDER` writes them elsewhere, to be compared.
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { build } from 'esbuild';
 
 const folder = process.argv[2] ?? '../src/memreplay/export/page/assets';
@@ -18,7 +18,7 @@ function licences() {
 
 await build({
   banner: { js: licences() },
-  entryPoints: { viewer: 'src/main.tsx' },
+  entryPoints: { viewer: 'src/main.tsx', fleet: 'src/fleet.tsx' },
   bundle: true,
   minify: true,
   charset: 'utf8',
@@ -30,6 +30,8 @@ await build({
   outdir: folder,
   logLevel: 'warning',
 });
-for (const name of ['viewer.js', 'viewer.css']) {
+// Both have the same style.
+rmSync(`${folder}/fleet.css`);
+for (const name of ['viewer.js', 'viewer.css', 'fleet.js']) {
   console.log(`${name}: ${statSync(`${folder}/${name}`).size} bytes`);
 }

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 import memreplay
+from memreplay.commands.fleet.page import write_fleet_page
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = "examples/transformer_step.pkl.gz"
@@ -49,6 +50,7 @@ SHOTS = (
     ),
     Shot("view-flame", (EXAMPLE,), "tab=flame", top=".tabs", height=300),
     Shot("view-diff", (EXAMPLE, OTHER), "tab=diff", height=1000),
+    Shot("fleet", ("examples/fsdp_odd_ranks",), "rank=5&moment=3", height=760),
 )
 
 
@@ -63,7 +65,10 @@ def main(folder: Path) -> None:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for shot in SHOTS:
             page = Path(scratch, f"{shot.name}.html")
-            memreplay.view(*map(memreplay.open, shot.files)).save(str(page))
+            if os.path.isdir(shot.files[0]):
+                write_fleet_page(memreplay.fleet(shot.files[0], workers=1), str(page))
+            else:
+                memreplay.view(*map(memreplay.open, shot.files)).save(str(page))
             draw(browser, page, shot, target / f"{shot.name}.png")
         browser.close()
 

@@ -2,12 +2,8 @@
 
 import type { Ground } from './ground.js';
 import { eventOf, wayOf } from './ground.js';
+import { quoted } from './quoting.js';
 import type { Tab } from './state.js';
-
-/** A word as a POSIX shell takes it. */
-export function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
 
 function event(ground: Ground, moment: number): string[] {
   return ['--event', String(eventOf(ground, moment))];

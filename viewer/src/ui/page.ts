@@ -7,9 +7,14 @@ const COLUMNS = 'memreplay-columns';
 
 /** The records of the page. */
 export function pageOf(root: Document): Page {
+  return recordsOf(root) as Page;
+}
+
+/** The records of a page of any kind. */
+export function recordsOf(root: Document): unknown {
   const text = root.getElementById(PAGE)?.textContent;
   if (!text) throw new Error('the page is not whole: its data are missing');
-  return JSON.parse(text) as Page;
+  return JSON.parse(text);
 }
 
 /** The columns of each snapshot, in base64. */

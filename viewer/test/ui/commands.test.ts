@@ -1,7 +1,7 @@
 // Command lines: what a shell takes apart is put in quotes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { quoted } from '../../src/ui/commands.js';
+import { quoted } from '../../src/ui/quoting.js';
 
 test('words are quoted where a shell would take them apart', () => {
   assert.equal(quoted('snap.pkl.gz'), 'snap.pkl.gz');

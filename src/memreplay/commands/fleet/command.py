@@ -23,7 +23,7 @@ from memreplay.commands.shared.options import (
     top_option,
     total_memories_option,
 )
-from memreplay.commands.shared.output import write
+from memreplay.commands.shared.output import check_output, write
 from memreplay.commands.shared.progress import counted
 from memreplay.commands.shared.rendering import rendering
 from memreplay.errors import UsageError
@@ -44,6 +44,7 @@ class Asked(Struct, frozen=True):
     against: tuple[str, ...]
     output: str | None
     tables: str | None
+    page: str | None
     force: bool
     fmt: str
 
@@ -58,6 +59,7 @@ Examples:
   memreplay fleet run/ --workers 8 --memory-per-worker 2GiB
   memreplay fleet run/ --total-memory 40GiB,24GiB
   memreplay fleet new/ --against base/
+  memreplay fleet run/ --page run.html
   memreplay fleet run/ -o dataset/ --tables allocations,usage
   memreplay fleet run/ --scheduler tcp://head-node:8786
   memreplay fleet dumps/*.pkl --rank-pattern 'gpu([0-9]+)'
@@ -82,6 +84,12 @@ Examples:
     help="Find each file's rank in its name by this expression: its one group is the number.",
 )
 @click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="Write an interactive page, too, that any browser opens: ranks by time as a heat map.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=str),
@@ -90,7 +98,9 @@ Examples:
     " Run again it reads only what is new. Needs pip install 'memreplay[parquet]'.",
 )
 @click.option("--tables", metavar="NAME[,NAME...]", help="Which tables (default: all of them).")
-@click.option("--force", is_flag=True, help="Take ranks of another fleet in DIR away.")
+@click.option(
+    "--force", is_flag=True, help="Replace the page; take ranks of another fleet in DIR away."
+)
 @measure_option
 @top_option
 @config_options
@@ -108,8 +118,12 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
     of a rank that is like no other, the code that makes the difference. A file that cannot be read
     is named, and the others are not lost.
     """
-    if asked.output is None and (asked.tables is not None or asked.force):
-        raise UsageError("--tables and --force are for a dataset: give -o DIR")
+    if asked.output is None and asked.tables is not None:
+        raise UsageError("--tables is for a dataset: give -o DIR")
+    if asked.force and asked.output is None and asked.page is None:
+        raise UsageError("--force is for a dataset or a page: give -o DIR or --page FILE")
+    if asked.page is not None:
+        check_output(asked.page, force=asked.force, binary=True, read=asked.sources)
     fleet = Fleet(
         asked.sources,
         asked.rank_pattern,
@@ -129,6 +143,10 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
     report, code = attempt("", work)
     if report is None:
         return code
+    if asked.page is not None:
+        from memreplay.commands.fleet.page import write_fleet_page
+
+        write_fleet_page(report, asked.page)
     write(rendering(asked.fmt, "fleet.text:fleet_document")(report))
     if any(one.status not in ("ok", "empty") for one in report.ranks):
         return NOT_READABLE

@@ -50,7 +50,7 @@ def fleet_document(report: FleetReport) -> Document:
     """How the ranks lie, the highest of them, which are alike, and what sets an odd one apart."""
     blocks: list[Block] = [
         Heading((Place(file=report.source),)),
-        Heading(_headline(report)),
+        Heading(headline(report)),
         Pairs(_pairs(report)),
     ]
     if report.worst:
@@ -65,7 +65,8 @@ def fleet_document(report: FleetReport) -> Document:
     return (*blocks, *_unread(unread), *_notes(report))
 
 
-def _headline(report: FleetReport) -> tuple[str, ...]:
+def headline(report: FleetReport) -> tuple[str, ...]:
+    """How high they go, what failed, and whether that is exact: a phrase each."""
     ranks = counted(len(report.ranks), "rank")
     if report.peak is None:
         return (f"{ranks}: nothing was read",)

@@ -19,6 +19,7 @@ from memreplay.render.fit import clean
 from memreplay.render.record_json import plain
 
 if TYPE_CHECKING:
+    from memreplay.export.page.fleet_records import FleetPage
     from memreplay.export.page.records import Page
 
 # What stands there until the script runs, and stays where it cannot.
@@ -31,9 +32,12 @@ NO_SCRIPT = (
 )
 
 
-def page_html(page: Page, columns: Sequence[bytes]) -> Iterator[bytes]:
-    """The file, in pieces; `columns` are those of each snapshot, as a zlib stream."""
-    style, script = _asset("viewer.css"), _asset("viewer.js")
+def page_html(
+    page: Page | FleetPage, columns: Sequence[bytes], script_name: str = "viewer"
+) -> Iterator[bytes]:
+    """The file, in pieces; `columns` are those of each snapshot, or of the fleet, as a zlib stream;
+    `script_name` is which of the two scripts draws it."""
+    style, script = _asset("viewer.css"), _asset(f"{script_name}.js")
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -83,7 +87,7 @@ def _source(text: bytes) -> str:
     return f"sha256-{b64encode(sha256(text).digest()).decode()}"
 
 
-def _json(page: Page) -> bytes:
+def _json(page: Page | FleetPage) -> bytes:
     """The records, in ASCII: what is no letter of it is written as its number, a lone surrogate or
     a mark that turns text round among them."""
     text = json.dumps(plain(page), separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,117 @@
+"""The interactive page of a fleet: ranks by time as a heat map, a table, and the report."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from memreplay.commands.fleet.text import fleet_document, headline
+from memreplay.commands.shared.errors import say
+from memreplay.commands.shared.output import byte_output
+from memreplay.export.page.fleet import Texts, fleet_page
+from memreplay.export.page.fleet_records import FleetPage, PageAlike, PageRank
+from memreplay.export.page.html import page_html
+from memreplay.io.version import __version__
+from memreplay.render.blocks import blocks_of
+from memreplay.render.fit import clean
+from memreplay.render.ranks import ranks_words
+from memreplay.render.units import counted, signed_size, size
+
+if TYPE_CHECKING:
+    from memreplay.commands.fleet.result import FleetRank, FleetReport, RankGroup
+    from memreplay.export.page.coding import Coded
+
+HOLDERS = 8  # of each rank
+
+
+def page_of_fleet(report: FleetReport) -> tuple[FleetPage, list[bytes]]:
+    """The page's records and columns. Raises LimitError for what a browser would show wrong."""
+    texts = Texts()
+    groups: dict[int | None, int] = {
+        rank: at for at, group in enumerate(report.groups) for rank in group.ranks
+    }
+    typical: dict[int | None, int] = {odd.rank: odd.typical_rank for odd in report.outliers}
+    ranks = [
+        _rank(one, report, texts, groups.get(one.rank), typical.get(one.rank))
+        for one in report.ranks
+    ]
+    curves = [_curve(one, report) for one in report.ranks]
+
+    def page(coded: Coded, n_bytes: int) -> FleetPage:
+        return FleetPage(
+            version=__version__,
+            title=clean(report.source),
+            headline=clean(", ".join(headline(report))),
+            is_trusted=report.trusted,
+            measure=report.measure,
+            curve_by=report.curve_by or "events",
+            texts=texts.all,
+            ranks=tuple(ranks),
+            groups=tuple(map(_group, report.groups)),
+            curves=coded,
+            bytes=n_bytes,
+            report=blocks_of(fleet_document(report)),
+        )
+
+    return fleet_page(ranks, curves, page)
+
+
+def write_fleet_page(report: FleetReport, output: str) -> None:
+    """Writes it: whole, or not at all; and says so. Raises OSError, LimitError."""
+    page, columns = page_of_fleet(report)
+    with byte_output(output) as out:
+        for piece in page_html(page, columns, "fleet"):
+            out.write(piece)
+    if output != "-":
+        told = f"{size(os.path.getsize(output))}, {counted(len(page.ranks), 'rank')}"
+        say(f"wrote {output}: {told}; open it in a browser")
+
+
+def _rank(
+    one: FleetRank, report: FleetReport, texts: Texts, group: int | None, typical: int | None
+) -> PageRank:
+    rank = PageRank(
+        rank=one.rank,
+        file=clean(one.file),
+        status=one.status,
+        error=clean(one.error),
+        host=None if one.host is None else clean(one.host),
+        group=group,
+        typical=typical,
+    )
+    if not one.devices:
+        return rank
+    own = one.devices[0]
+    return replace(
+        rank,
+        device=own.device,
+        peak_bytes=own.peak_bytes,
+        reserved_bytes=own.reserved_peak_bytes,
+        headroom_bytes=own.headroom_bytes,
+        step=None if own.step is None else own.step.number,
+        ooms=own.ooms,
+        leak_bytes_per_step=own.leak_bytes_per_step,
+        is_exact=own.exactness == "exact",
+        categories=texts.shares((clean(part.category), part.bytes) for part in own.categories),
+        holders=texts.shares((clean(part.label), part.bytes) for part in own.holders[:HOLDERS]),
+        moments=len(_curve(one, report)),
+    )
+
+
+def _curve(one: FleetRank, report: FleetReport) -> tuple[int, ...]:
+    """The curve, if it has a number for the same as most have."""
+    if not one.devices or one.devices[0].curve_by != report.curve_by:
+        return ()
+    return one.devices[0].curve
+
+
+def _group(group: RankGroup) -> PageAlike:
+    return PageAlike(
+        ranks_words(group.ranks),
+        tuple(
+            clean(f"{signed_size(change.new_bytes - change.base_bytes)} {change.label}")
+            for change in group.differs
+        ),
+    )

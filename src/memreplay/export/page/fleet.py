@@ -1,0 +1,49 @@
+"""The page of a fleet: its records, and the curves of its ranks as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay.export.page.coding import Coded, Columns, check_exact
+from memreplay.export.page.fleet_records import FleetPage, PageRank, PageShare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Curves = Sequence[Sequence[int]]
+
+
+class Texts:
+    """Names, each once."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def shares(self, parts: Iterable[tuple[str, int]]) -> tuple[PageShare, ...]:
+        """Parts of a peak, with names."""
+        return tuple(
+            PageShare(self._places.setdefault(name, len(self._places)), n_bytes)
+            for name, n_bytes in parts
+        )
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """In the order of their places."""
+        return tuple(self._places)
+
+
+def fleet_page(
+    ranks: Sequence[PageRank], curves: Curves, page: Callable[[Coded, int], FleetPage]
+) -> tuple[FleetPage, list[bytes]]:
+    """The page, and its columns; `page` makes the records around these. Raises LimitError for what
+    a browser would show wrong."""
+    for one in ranks:
+        check_exact(one.peak_bytes, one.reserved_bytes, one.headroom_bytes or 0)
+        check_exact(*(share.bytes for share in (*one.categories, *one.holders)))
+    whole = np.fromiter((n_bytes for curve in curves for n_bytes in curve), dtype=np.int64)
+    columns = Columns(len(whole))
+    coded = columns.add(whole, differences=True)
+    return page(coded, columns.bytes), [columns.packed()]

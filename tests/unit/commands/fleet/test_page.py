@@ -1,0 +1,114 @@
+"""page: a fleet's page has what the report has."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+import memreplay as mr
+from memreplay.commands.app import app
+from memreplay.commands.fleet.page import page_of_fleet
+from memreplay.export.page.fleet_records import FleetPage
+from memreplay.export.page.html import page_html
+from memreplay.render.blocks import HeadingBlock
+from tests.conftest import ROOT
+from tests.unit.commands.fleet.rows import broken, rank, report
+from tests.unit.export.page.reading import decoded
+
+FOLDER = ROOT / "examples" / "fsdp_odd_ranks"
+SAME = {"weights": 100, "activations": 50}
+
+
+def curves_of(page: FleetPage, columns: list[bytes]) -> list[list[int]]:
+    data = zlib.decompress(columns[0])
+    numbers = iter(decoded(data, page.curves))
+    return [[next(numbers) for _ in range(one.moments)] for one in page.ranks]
+
+
+def test_a_real_run() -> None:
+    found = mr.fleet(str(FOLDER), workers=1)
+    page, columns = page_of_fleet(found)
+    assert [one.rank for one in page.ranks] == list(range(8))
+    assert curves_of(page, columns) == [list(one.devices[0].curve) for one in found.ranks]
+    for one, row in zip(page.ranks, found.ranks, strict=True):
+        own = row.devices[0]
+        assert (one.peak_bytes, one.reserved_bytes) == (own.peak_bytes, own.reserved_peak_bytes)
+        assert (one.device, one.step) == (own.device, own.step.number if own.step else None)
+        named = [(page.texts[part.text], part.bytes) for part in one.holders]
+        assert named == [(part.label, part.bytes) for part in own.holders[:8]]
+        assert sum(part.bytes for part in one.categories) == one.peak_bytes
+    assert [one.group for one in page.ranks] == [0] * 5 + [1] + [0] * 2
+    assert [one.typical for one in page.ranks] == [None] * 5 + [4] + [None] * 2
+    assert page.groups[1].name == "rank 5"
+    assert page.groups[1].differs[0].startswith("+176.8 MiB keep_history /workspace/fsdp_odd/")
+    assert "21.4% over the median" in page.headline
+    assert isinstance(page.report[1], HeadingBlock)
+    assert page.headline == page.report[1].text
+
+
+def test_what_was_not_read_and_curves_of_another_kind() -> None:
+    rows = [
+        rank(0, SAME, curve_by="steps", curve=(1, 2)),
+        rank(1, SAME, curve_by="steps", curve=(3,)),
+        rank(2, SAME, curve_by="events", curve=(4,) * 64),
+        broken(3),
+    ]
+    page, columns = page_of_fleet(report(*rows))
+    assert (page.curve_by, page.is_trusted) == ("steps", False)
+    assert curves_of(page, columns) == [[1, 2], [3], [], []]
+    last = page.ranks[3]
+    assert (last.status, last.error, last.device, last.group) == (
+        "unreadable",
+        "not a pickle",
+        None,
+        None,
+    )
+
+
+def test_nothing_at_all() -> None:
+    page, columns = page_of_fleet(report(broken(0)))
+    assert page.headline.startswith("1 rank: nothing was read")
+    assert curves_of(page, columns) == [[]]
+
+
+def test_names_stay_text() -> None:
+    nasty = "</script><b>\x1b[31m\u202e"
+    rows = [replace(rank(0, {nasty: 100}), host=nasty, file=nasty), rank(1, SAME)]
+    text = b"".join(page_html(*page_of_fleet(report(*rows)), "fleet")).decode()
+    assert text.count("</script>") == 3
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_the_command(runner: CliRunner, tmp_path: Path) -> None:
+    out = tmp_path / "run.html"
+    asked = ["fleet", str(FOLDER), "--workers", "1", "--page", str(out)]
+    done = runner.invoke(app, asked)
+    assert done.exit_code == 0
+    assert re.fullmatch(
+        rf"memreplay: wrote {out}: [\d.]+ KiB, 8 ranks; open it in a browser\n", done.stderr
+    )
+    text = out.read_text()
+    (said,) = re.findall(r'id="memreplay-page">(.*?)</script>', text)
+    assert json.loads(said)["schema"] == "memreplay.fleet_page/1"
+    (columns,) = re.findall(r'class="memreplay-columns">(.*?)</script>', text)
+    assert zlib.decompress(b64decode(columns))
+    assert done.stdout == runner.invoke(app, asked[:4]).stdout
+    again = runner.invoke(app, asked)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "already exists; give --force to replace it" in again.stderr
+    assert runner.invoke(app, [*asked, "--force"]).exit_code == 0
+
+
+@pytest.mark.parametrize("more", [["--force"], ["--tables", "usage"]])
+def test_what_is_for_outputs_needs_one(runner: CliRunner, more: list[str]) -> None:
+    done = runner.invoke(app, ["fleet", str(FOLDER), *more])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "-o DIR" in done.stderr

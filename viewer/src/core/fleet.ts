@@ -1,0 +1,139 @@
+// What a page knows of a fleet: the records of export/page/fleet_records.py; and its ranks over time.
+
+import { type Coded, decoded } from './columns.js';
+import { inflated } from './inflate.js';
+import type { Measure, ReportBlock } from './page.js';
+
+export interface PageShare {
+  /** A place in `texts`. */
+  readonly text: number;
+  readonly bytes: number;
+}
+
+export interface PageRank {
+  readonly rank: number | null;
+  readonly file: string;
+  readonly status: string;
+  readonly error: string;
+  readonly host: string | null;
+  /** The place of its group among `groups`. */
+  readonly group: number | null;
+  /** Of a rank that is like no other: the number of the one that it was compared with. */
+  readonly typical: number | null;
+  readonly device: number | null;
+  readonly peak_bytes: number;
+  readonly reserved_bytes: number;
+  readonly headroom_bytes: number | null;
+  readonly step: number | null;
+  readonly ooms: number;
+  readonly leak_bytes_per_step: number | null;
+  readonly is_exact: boolean;
+  readonly categories: readonly PageShare[];
+  readonly holders: readonly PageShare[];
+  /** How many numbers of `curves` are its own. */
+  readonly moments: number;
+}
+
+export interface PageAlike {
+  readonly name: string;
+  readonly differs: readonly string[];
+}
+
+export interface FleetPage {
+  readonly schema: 'memreplay.fleet_page/1';
+  readonly version: string;
+  readonly title: string;
+  readonly headline: string;
+  readonly is_trusted: boolean;
+  readonly measure: Measure;
+  readonly curve_by: 'steps' | 'events';
+  readonly texts: readonly string[];
+  readonly ranks: readonly PageRank[];
+  readonly groups: readonly PageAlike[];
+  readonly curves: Coded;
+  readonly bytes: number;
+  readonly report: readonly ReportBlock[];
+}
+
+/** The highest bytes of each rank in each moment: rank by rank; NaN where a rank has no such moment. */
+export interface Curves {
+  readonly ranks: number;
+  readonly moments: number;
+  readonly bytes: Float64Array;
+}
+
+/** Out of the page's column. */
+export async function curvesOf(page: FleetPage, base64: string): Promise<Curves> {
+  const data = await inflated(base64, page.bytes);
+  return spread(
+    page.ranks.map(({ moments }) => moments),
+    decoded(data, page.curves),
+  );
+}
+
+/** Curves one behind the other as rows of one length. */
+export function spread(lengths: readonly number[], numbers: Float64Array): Curves {
+  const moments = lengths.reduce((most, one) => Math.max(most, one), 0);
+  const whole = lengths.reduce((sum, one) => sum + one, 0);
+  if (whole !== numbers.length) {
+    throw new Error(`the page is damaged: it has ${numbers.length} numbers, not ${whole}`);
+  }
+  const bytes = new Float64Array(lengths.length * moments).fill(Number.NaN);
+  let at = 0;
+  lengths.forEach((length, rank) => {
+    bytes.set(numbers.subarray(at, at + length), rank * moments);
+    at += length;
+  });
+  return { ranks: lengths.length, moments, bytes };
+}
+
+export function bytesAt({ moments, bytes }: Curves, rank: number, moment: number): number {
+  return bytes[rank * moments + moment] ?? Number.NaN;
+}
+
+/** How all ranks lie in one moment: of an even number the median is the mean of the two in the
+ * middle, rounded down. NaN where no rank has the moment. */
+export interface Lying {
+  readonly min: number;
+  readonly median: number;
+  readonly max: number;
+}
+
+export function lyingOf(curves: Curves): Lying[] {
+  return Array.from({ length: curves.moments }, (_, moment) => {
+    const there = Array.from({ length: curves.ranks }, (_, rank) => bytesAt(curves, rank, moment))
+      .filter((one) => !Number.isNaN(one))
+      .sort((a, b) => a - b);
+    const { length } = there;
+    if (!length) return { min: Number.NaN, median: Number.NaN, max: Number.NaN };
+    const half = length >> 1;
+    const median = length % 2 ? there[half]! : Math.floor((there[half - 1]! + there[half]!) / 2);
+    return { min: there[0]!, median, max: there[length - 1]! };
+  });
+}
+
+export const ORDERS = ['rank', 'peak', 'alike', 'host'] as const;
+export type Order = (typeof ORDERS)[number];
+
+/** The places of the ranks in an order; ranks without a number, and those that were not read, last. */
+export function ordered(ranks: readonly PageRank[], order: Order): number[] {
+  const number = ({ rank }: PageRank) => rank ?? Number.POSITIVE_INFINITY;
+  const by: Record<Order, (a: PageRank, b: PageRank) => number> = {
+    rank: () => 0,
+    peak: (a, b) => b.peak_bytes - a.peak_bytes,
+    alike: (a, b) => (a.group ?? Infinity) - (b.group ?? Infinity) || 0,
+    host: (a, b) => compared(a.host ?? '\uffff', b.host ?? '\uffff'),
+  };
+  const unread = ({ device }: PageRank) => Number(device === null);
+  return ranks
+    .map((_, place) => place)
+    .sort((one, other) => {
+      const [a, b] = [ranks[one]!, ranks[other]!];
+      const last = order === 'rank' ? 0 : unread(a) - unread(b);
+      return last || by[order](a, b) || number(a) - number(b) || one - other;
+    });
+}
+
+function compared(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,128 @@
+// The page of a fleet: what is to be known of all ranks, the picture of ranks by time, a rank, a table.
+
+import { ORDERS, type Order } from '../../core/fleet.js';
+import { copyText, DoneButton } from '../copying.js';
+import { Blocks } from '../report.js';
+import { dark, nextTheme } from '../theme.js';
+import { Details } from './details.js';
+import { HeatLegend, HeatMap } from './heat.js';
+import { List } from './list.js';
+import { COLOURS, type Colouring, change, state, TABS, type Tab } from './state.js';
+import { useWorld, type World, WorldContext } from './world.js';
+
+const ORDER_NAMES: Record<Order, string> = {
+  rank: 'rank',
+  peak: 'highest peak first',
+  alike: 'what is alike together',
+  host: 'host',
+};
+const COLOUR_NAMES: Record<Colouring, string> = {
+  bytes: 'bytes',
+  median: 'to the median',
+};
+const TAB_NAMES: Record<Tab, string> = { ranks: 'Ranks', report: 'Report' };
+
+function Bar() {
+  const { page } = useWorld();
+  const { order, colour } = state.value;
+  return (
+    <header class="bar">
+      <h1 title={page.title}>
+        <span class="brand">memreplay</span> <span class="file">{page.title}</span>
+      </h1>
+      <div class="fields">
+        <label class="field">
+          rows by{' '}
+          <select
+            value={order}
+            onChange={(event) => change({ order: event.currentTarget.value as Order })}
+          >
+            {ORDERS.map((one) => (
+              <option key={one} value={one}>
+                {ORDER_NAMES[one]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="field">
+          colours{' '}
+          <select
+            value={colour}
+            onChange={(event) => change({ colour: event.currentTarget.value as Colouring })}
+          >
+            {COLOURS.map((one) => (
+              <option key={one} value={one}>
+                {COLOUR_NAMES[one]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <HeatLegend />
+      </div>
+      <div class="buttons">
+        <DoneButton
+          label="link"
+          title="Copy the address that shows just this"
+          done="copied"
+          act={() => copyText(location.href)}
+        />
+        <button type="button" class="small" onClick={nextTheme} title="Light or dark">
+          {dark.value ? 'light' : 'dark'}
+        </button>
+      </div>
+    </header>
+  );
+}
+
+function Tabs() {
+  const { page } = useWorld();
+  const { tab } = state.value;
+  return (
+    <section class="below">
+      <div class="tabs" role="tablist">
+        {TABS.map((one) => (
+          <button
+            key={one}
+            type="button"
+            role="tab"
+            id={`tab-${one}`}
+            aria-selected={one === tab}
+            aria-controls="tab-panel"
+            onClick={() => change({ tab: one })}
+          >
+            {TAB_NAMES[one]}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`} class="tab-panel">
+        {tab === 'report' ? <Blocks blocks={page.report} /> : <List />}
+      </div>
+    </section>
+  );
+}
+
+export function FleetApp({ world }: { world: World }) {
+  const { page } = world;
+  return (
+    <WorldContext.Provider value={world}>
+      <Bar />
+      <section class="headline">
+        <p class="verdict">
+          <span data-what="verdict">{page.headline}</span>
+          {!page.is_trusted && (
+            <span class="warning">not all of it was read, or can be trusted: see the report</span>
+          )}
+        </p>
+      </section>
+      <div class="middle">
+        <div class="stage">
+          <HeatMap />
+        </div>
+        <aside class="side">
+          <Details />
+        </aside>
+      </div>
+      <Tabs />
+    </WorldContext.Provider>
+  );
+}

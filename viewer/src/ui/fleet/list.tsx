@@ -1,0 +1,179 @@
+// The ranks as a table, sorted as one likes.
+
+import { useMemo } from 'preact/hooks';
+import { bytesAt, type Curves, type PageRank } from '../../core/fleet.js';
+import { Copying } from '../copying.js';
+import { quoted } from '../quoting.js';
+import { type Column, Table } from '../table.js';
+import { count, counted, size } from '../units.js';
+import { change, type Sort, state } from './state.js';
+import { mostWords, overWords, rankName, sizeOrNot, troubleWords } from './words.js';
+import { useWorld } from './world.js';
+
+const HEIGHT = 22;
+
+interface Row {
+  readonly place: number;
+  readonly one: PageRank;
+}
+
+/** A number, or a text, that rows are sorted by; nothing comes last either way. */
+const KEYS: Record<Sort, (one: PageRank) => number | string | null> = {
+  rank: ({ rank }) => rank,
+  peak: ({ device, peak_bytes }) => (device === null ? null : peak_bytes),
+  reserved: ({ device, reserved_bytes }) => (device === null ? null : reserved_bytes),
+  headroom: ({ headroom_bytes }) => headroom_bytes,
+  alike: ({ group }) => group,
+  host: ({ host }) => host,
+};
+
+export function sorted(ranks: readonly PageRank[], sort: Sort, descending: boolean): Row[] {
+  const key = KEYS[sort];
+  const sign = descending ? -1 : 1;
+  return ranks
+    .map((one, place) => ({ one, place }))
+    .sort((a, b) => {
+      const [x, y] = [key(a.one), key(b.one)];
+      if (x === null || y === null) return Number(x === null) - Number(y === null);
+      return x === y ? a.place - b.place : x < y ? -sign : sign;
+    });
+}
+
+function Spark({ curves, place, most }: { curves: Curves; place: number; most: number }) {
+  const { moments } = curves;
+  const points = Array.from({ length: moments }, (_, moment) => {
+    const bytes = bytesAt(curves, place, moment);
+    return Number.isNaN(bytes) ? '' : `${moment},${(HEIGHT * (1 - bytes / most)).toFixed(1)}`;
+  }).filter(Boolean);
+  if (points.length < 2) return null;
+  return (
+    <svg
+      class="spark"
+      viewBox={`0 0 ${moments - 1} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
+      <polyline points={`0,${HEIGHT} ${points.join(' ')} ${points.length - 1},${HEIGHT}`} />
+    </svg>
+  );
+}
+
+export function List() {
+  const { page, curves, lying, median } = useWorld();
+  const { sort, descending, rank } = state.value;
+  const rows = useMemo(() => sorted(page.ranks, sort, descending), [page, sort, descending]);
+  const most = useMemo(() => lying.reduce((high, { max }) => Math.max(high, max || 0), 1), [lying]);
+  const hosts = page.ranks.some(({ host }) => host !== null);
+  const heads = page.ranks.some(({ headroom_bytes }) => headroom_bytes !== null);
+  const bytes = (key: Sort, title: string, of: (one: PageRank) => number | null): Column<Row> => ({
+    key,
+    title,
+    right: true,
+    width: '6.5rem',
+    sortable: true,
+    cell: ({ one }) => {
+      const now = one.device === null ? null : of(one);
+      return now === null ? (
+        ''
+      ) : (
+        <span data-what={key} data-bytes={now} title={`${count(now)} bytes`}>
+          {size(now)}
+        </span>
+      );
+    },
+  });
+  const columns: Column<Row>[] = [
+    { key: 'rank', title: 'rank', width: '7rem', sortable: true, cell: ({ one }) => rankName(one) },
+    bytes('peak', 'peak', ({ peak_bytes }) => peak_bytes),
+    {
+      key: 'over',
+      title: 'to the median',
+      right: true,
+      width: '8rem',
+      spare: true,
+      cell: ({ one }) => (one.device === null ? '' : overWords(one.peak_bytes, median)),
+    },
+    bytes('reserved', 'reserved', ({ reserved_bytes }) => reserved_bytes),
+    ...(heads ? [bytes('headroom', 'headroom', ({ headroom_bytes }) => headroom_bytes)] : []),
+    {
+      key: 'alike',
+      title: 'group',
+      right: true,
+      width: '4.5rem',
+      spare: true,
+      sortable: true,
+      cell: ({ one }) => (one.group === null ? '' : count(one.group + 1)),
+    },
+    ...(hosts
+      ? [
+          {
+            key: 'host',
+            title: 'host',
+            width: '8rem',
+            spare: true,
+            sortable: true,
+            cell: ({ one }: Row) => one.host ?? '',
+          },
+        ]
+      : []),
+    {
+      key: 'most',
+      title: 'most of it',
+      width: '19rem',
+      spare: true,
+      cell: ({ one }) => (
+        <>
+          {mostWords(page, one)} <span class="warning">{troubleWords(one)}</span>
+        </>
+      ),
+    },
+    {
+      key: 'curve',
+      title: page.curve_by === 'steps' ? 'by step' : 'over the recording',
+      cell: ({ place }) => <Spark curves={curves} place={place} most={most} />,
+    },
+  ];
+  return (
+    <div class="panel">
+      <div class="toolbar">
+        <span class="sum">
+          {counted(page.ranks.length, 'rank')}; the median peak is {size(median)}
+        </span>
+        <Copying
+          name="ranks"
+          command={`memreplay fleet ${page.title.split(', ').map(quoted).join(' ')} --top 0`}
+          csv={() => [
+            ['rank', 'peak_bytes', 'reserved_bytes', 'headroom_bytes', 'host', 'file', 'error'],
+            ...rows.map(({ one }) => [
+              one.rank ?? '',
+              one.device === null ? '' : one.peak_bytes,
+              one.device === null ? '' : one.reserved_bytes,
+              sizeOrNot(one.headroom_bytes) && (one.headroom_bytes ?? ''),
+              one.host ?? '',
+              one.file,
+              one.error,
+            ]),
+          ]}
+        />
+      </div>
+      <Table
+        label="Ranks"
+        columns={columns}
+        total={rows.length}
+        row={(index) => rows[index]}
+        rowHeight={28}
+        sort={{ key: sort, descending }}
+        onSort={(key) =>
+          change(
+            key === sort
+              ? { descending: !descending }
+              : { sort: key as Sort, descending: key !== 'rank' && key !== 'host' },
+          )
+        }
+        chosen={({ place }) => place === rank}
+        onChoose={({ place }) => change({ rank: place })}
+        attributes={({ one }) => ({ 'data-rank': one.rank ?? '' })}
+      />
+    </div>
+  );
+}
