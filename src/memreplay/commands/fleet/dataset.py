@@ -10,6 +10,7 @@ not whole, and a lock keeps other runs out.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -135,7 +136,10 @@ class Dataset:
         with _locked(os.path.join(self._notes, LOCK), self.folder):
             shutil.rmtree(os.path.join(self._notes, PARTS), ignore_errors=True)
             self._check_others(ranks)
-            yield
+            try:
+                yield
+            finally:
+                shutil.rmtree(os.path.join(self._notes, PARTS), ignore_errors=True)
 
     def begin(self, left: Iterable[int]) -> None:
         """Say that these ranks are not there yet."""
@@ -169,7 +173,10 @@ class Dataset:
             tuple(sorted(notes)),
             dict(sorted(missing.items())),
         )
-        _write_whole(os.path.join(self._notes, WHOLE), msgspec.json.encode(found))
+        try:
+            _write_whole(os.path.join(self._notes, WHOLE), _json(found))
+        except OSError as error:
+            raise UsageError(_unwritable(self.folder, error)) from None
         return found
 
     def _check_others(self, ranks: Iterable[int]) -> None:
@@ -210,8 +217,8 @@ class Dataset:
             if not os.path.isfile(path):  # a pipe would be waited for
                 return None
             with open(path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=Note)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+                return msgspec.convert(json.load(file), Note)
+        except (OSError, ValueError, RecursionError):  # which all of JSON and msgspec are
             return None
 
 
@@ -249,7 +256,7 @@ def _write(snap: Snapshot, part: Part, row: FleetRank, selection: Selection) -> 
         shown = f"rank={part.rank}/{_stem(part.file)}.parquet"
         files = {f"{name}/{shown}": size for name, size in sizes.items()}
         note = Note(part.key, rows, files, replace(row, file=labels["file"] or ""))
-        _publish(part, made, shown, msgspec.json.encode(note))
+        _publish(part, made, shown, _json(note))
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
@@ -274,6 +281,11 @@ def _stem(name: str) -> str:
     for something else; what begins with `_` or `.` they pass over."""
     own = _ODD.sub("_", name.rpartition("/")[2].split(".")[0])
     return own.lstrip("_. ")[:_LONGEST_STEM] or "snapshot"
+
+
+def _json(known: Note | Whole) -> bytes:
+    # By json: what a file's frames and names have may be no Unicode, which msgspec refuses.
+    return json.dumps(msgspec.to_builtins(known, str_keys=True), separators=(",", ":")).encode()
 
 
 def _encodable(name: str) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.asked import Fleet
+    from memreplay.commands.fleet.dataset import Dataset
     from memreplay.commands.fleet.find import Pair
     from memreplay.commands.fleet.result import FleetRank, FleetReport, RankSource
     from memreplay.commands.shared.source import Reading
@@ -74,7 +75,7 @@ def run_fleet(
             dataset.begin([part.rank for part in again if part is not None])
         left = [at for at in range(len(tasks)) if at not in there]
         executor = ours.enter_context(closing(executor_of(fleet, len(left))))
-        done = executor.run(read_rank, [tasks[at] for at in left])
+        done = executor.run(_work(dataset), [tasks[at] for at in left])
         for one in done if watching is None else watching(done, len(left)):
             at = left[one.index]
             rows[at] = replace(_row(one), file=shown[at])
@@ -103,6 +104,14 @@ def run_fleet(
             unranked = [one.name for one, part in zip(files, parts, strict=True) if part is None]
             say_dataset(fleet.output or "", whole, len(there), unranked)
     return report
+
+
+def _work(dataset: Dataset | None) -> Callable[[RankTask], FleetRank]:
+    if dataset is None:
+        return read_rank
+    from memreplay.commands.fleet.writing import read_and_write
+
+    return read_and_write
 
 
 def _named(sources: Sequence[str]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -213,6 +215,11 @@ def test_tables_are_called_so_that_readers_find_them(
     found = importorskip_dataset().dataset(out / "usage", partitioning="hive").to_table()
     assert found.num_rows == whole(out)["rows"]["usage"]
     assert set(found["rank"].to_pylist()) == {0, 1, 2, 3}
+    assert sorted(one.name for one in (out / "_memreplay").iterdir()) == [
+        "fleet.json",
+        "lock",
+        *(f"rank={rank}.json" for rank in range(4)),
+    ]
     assert ran(run, out, tables="usage") == report
     assert len(counting.given) == 4
 
@@ -228,11 +235,12 @@ def test_what_is_damaged_is_read_again(run: Path, counting: Counting, tmp_path: 
     good = file.read_bytes()
     file.write_bytes(good[:-1])
     notes = out / "_memreplay"
+    (notes / "rank=0.json").write_text("[" * 200_000)
     (notes / "rank=2.json").write_text('{"key": 7}')
     (notes / "rank=3.json").unlink()
     os.mkfifo(notes / "rank=3.json")
     ran(run, out, tables="usage")
-    assert sorted(counting.given[4:]) == [f"rank{number}.pkl.gz" for number in (1, 2, 3)]
+    assert sorted(counting.given[4:]) == [f"rank{number}.pkl.gz" for number in range(4)]
     assert file.read_bytes() == good
 
 
@@ -308,6 +316,28 @@ def test_what_a_killed_run_left_of_other_ranks(
     (out / "usage" / "rank=007").mkdir()
     ran(run, out, tables="usage")
     assert (out / "usage" / "rank=007").exists()
+
+
+def test_text_of_a_file_that_is_no_unicode(run: Path, counting: Counting, tmp_path: Path) -> None:
+    """Frames of C code may have any bytes; what is told again is what was told first."""
+    with gzip.open(run / "rank0.pkl.gz") as file:
+        made = pickle.load(file)
+    for trace in made["device_traces"]:
+        for event in trace:
+            for frame in event.get("frames", ()):
+                frame["filename"] = f"\udcff{frame['filename']}"
+    (run / "rank0.pkl.gz").write_bytes(gzip.compress(pickle.dumps(made)))
+    out = tmp_path / "ds"
+    first = ran(run, out, tables="usage,frames")
+    assert whole(out)["complete"]
+    assert any("\udcff" in one.label for one in first.ranks[0].devices[0].holders)
+    assert ran(run, out, tables="usage,frames") == first
+    assert len(counting.given) == 4
+
+
+def test_what_writing_takes_is_no_files_memory(run: Path, tmp_path: Path) -> None:
+    report = ran(run, tmp_path / "ds", tables="usage", workers=1, memory_bytes=64 << 20)
+    assert [(one.status, one.error) for one in report.ranks] == [("ok", "")] * 4
 
 
 def test_one_run_at_a_time(
