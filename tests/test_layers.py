@@ -46,6 +46,8 @@ LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
     *("textual", "distributed", "dask", "cloudpickle"),
 )
+# Loaded by workers that write, before their memory is bounded: what it takes is no file's.
+WRITING = {("commands", "fleet", "writing")}
 # Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
 DRAWN = {
     ("commands", "explore", name)
@@ -284,7 +286,7 @@ def heavy_at_load(package: Path) -> Iterator[str]:
     for module in modules(package, ".py"):
         for name, line, at_load in imports(module):
             top = name.partition(".")[0]
-            if at_load and top in LAZY and module.parts not in DRAWN:
+            if at_load and top in LAZY and module.parts not in DRAWN | WRITING:
                 yield module.at(
                     line, f"imports {top} at load; import it in the function that uses it"
                 )

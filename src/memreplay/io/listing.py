@@ -38,7 +38,8 @@ class Listed(Struct, frozen=True):
         Bytes; -1 where the store does not say.
     changed : str
         What is another one once the file is: its ETag where the store has one, else when it was
-        changed; empty where the store says neither.
+        changed (of a file of this machine also when it was put there); empty where the store says
+        neither.
     """
 
     name: str
@@ -172,7 +173,8 @@ def _in_folder(folder: str) -> list[str]:
 def _local_file(path: str) -> Listed:
     status = os.stat(path)
     size = status.st_size if stat.S_ISREG(status.st_mode) else -1
-    return Listed("", path, size, str(status.st_mtime_ns))
+    # The second is another one too where a file was replaced by one that keeps its time.
+    return Listed("", path, size, f"{status.st_mtime_ns}/{status.st_ctime_ns}")
 
 
 # ---- stores --------------------------------------------------------------------------------------

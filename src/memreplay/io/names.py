@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _PICKLE = re.compile(r"\.(pkl|pickle)(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
 _JSON = re.compile(r"\.json(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
+_MOST_DIGITS = 1000  # longer numbers are in no order
 
 
 def snapshot_names(names: Iterable[str]) -> list[str]:
@@ -23,7 +24,12 @@ def snapshot_names(names: Iterable[str]) -> list[str]:
 def natural(name: str) -> list[tuple[str, int]]:
     """A key that puts `rank2` before `rank10`."""
     texts, numbers = _NUMBER.split(name), _NUMBER.findall(name)
-    return list(zip(texts, [*map(int, numbers), -1], strict=True))
+    return list(zip(texts, [*map(_number, numbers), -1], strict=True))
+
+
+def _number(digits: str) -> int:
+    # Python refuses thousands of digits, which a URL may have.
+    return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 def bare(name: str) -> str:

@@ -12,10 +12,16 @@ from memreplay.errors import MemreplayError, MissingExtraError
 
 # Two letters at least: `C://snap.pkl` is a drive. `::` chains, as in simplecache::s3://bucket/key.
 _URL = r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)"
-# Where what stands before an `@` may be a password, and what follows a `?` a signature.
-_SECRETIVE = r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@]*@)?([^?#]*)(?:[?#].*)?"
+# Where what stands before an `@` may be a password, and what follows a `?` a signature. Of other
+# kinds of URLs what has a `:` before an `@` is taken for one, too (s3://key:secret@bucket), but for
+# those of git (github://organisation:repository@branch).
+_SECRETIVE = (
+    r"(?<![A-Za-z0-9+.-])(?:(https?|s?ftp|ssh|smb)://(?:[^/]*@)?([^?#]*)(?:[?#].*)?"
+    r"|(?!git)([A-Za-z][A-Za-z0-9+.-]+)://[^/@:]*:[^/]*@)"
+)
 _SECRETIVE_IN_TEXT = (
-    r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@\s]*@)?([^?#\s]*)(?:[?#][^\s'\")>]*)?"
+    r"(?<![A-Za-z0-9+.-])(?:(https?|s?ftp|ssh|smb)://(?:[^/\s]*@)?([^?#\s]*)(?:[?#][^\s'\")>]*)?"
+    r"|(?!git)([A-Za-z][A-Za-z0-9+.-]+)://[^/@:\s]*:[^/\s]*@)"
 )
 # Packages that fsspec asks for, and our extra that has them.
 _EXTRAS = {"s3": "s3", "s3a": "s3"}
@@ -30,7 +36,12 @@ def is_url(name: str) -> bool:
 
 def without_secrets(url: str) -> str:
     """`url` as a report may show it: no user, password or signature."""
-    return re.sub(_SECRETIVE, r"\1://\2", url)
+    return re.sub(_SECRETIVE, _public, url)
+
+
+def _public(found: re.Match[str]) -> str:
+    scheme, rest, other = found.groups()
+    return f"{other}://" if other else f"{scheme}://{rest}"
 
 
 def system_of(url: str) -> tuple[Any, str]:
@@ -87,7 +98,7 @@ def words_of(error: BaseException) -> str:
     words = _words_of_server(error)
     if not words:
         words = _first_line(error)
-    return re.sub(_SECRETIVE_IN_TEXT, r"\1://\2", words)
+    return re.sub(_SECRETIVE_IN_TEXT, _public, words)
 
 
 def status_of(error: BaseException | None) -> int | None:
@@ -121,7 +132,8 @@ def may_pass(error: BaseException) -> bool:
         *(FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError, StoreError),
         *(ValueError, TypeError, LookupError, AttributeError, ImportError, MemoryError),
     )
-    return not isinstance(error, lasting) and not _lacks_credentials(error)
+    is_refused = _lacks_credentials(error) or type(error).__name__ == "ParamValidationError"
+    return not isinstance(error, lasting) and not is_refused
 
 
 def never_reached(error: BaseException | None) -> bool:

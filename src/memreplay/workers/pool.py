@@ -52,7 +52,9 @@ class LocalPool:
 
     A process that dies takes nothing with it but the item that it was at. When all others are
     done, that item is done again with no other beside it, so that it has all of the machine's
-    memory; where that kills its process as well, it is `died`.
+    memory; where that kills its process as well, it is `died`. So is an item that has too little
+    memory in a process that did others before, whose leavings may be in its way, and where memory
+    has no bound, as it may be others that have it.
 
     Workers start with `run`, as many as there are items for, and end with it; and when this process
     ends, however it does. Ctrl-C does not reach them: it is for this process, and they end with it.
@@ -96,16 +98,18 @@ class LocalPool:
         """
         if getattr(work, "__module__", None) == "__main__":
             raise UsageError("no process can load a function of __main__; put it into a module")
-        crew = _Crew(packed((packed_work(work), self.memory_bytes)), items)
+        is_bound = self.memory_bytes is not None
+        crew = _Crew(packed((packed_work(work), self.memory_bytes)), items, is_bound=is_bound)
         self._crews.append(crew)
-        died: list[int] = []
+        again: list[int] = []
         try:
             for done in crew.each(range(len(items)), self.workers):
-                if done.status == "died":
-                    died.append(done.index)
+                if done.status == "died" or done.index in crew.unsure:
+                    again.append(done.index)
                 else:
                     yield done
-            for index in died:
+            for index in again:
+                crew.renew()
                 yield from crew.each([index], 1)
         finally:
             self._crews.remove(crew)
@@ -123,17 +127,25 @@ class _Worker:
     connection: Connection
     ready: bool = False
     at: int | None = None  # the item that it has
+    is_used: bool = False  # it did others before
 
 
 class _Crew:
     """The processes of one run."""
 
-    def __init__(self, orders: bytes, items: Sequence[Any]) -> None:
+    def __init__(self, orders: bytes, items: Sequence[Any], *, is_bound: bool) -> None:
         self._orders = orders
         self._items = items
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
         self._false_starts = 0
+        self._is_bound = is_bound
+        self.unsure: set[int] = set()  # items whose memory others may have had
+
+    def renew(self) -> None:
+        """End the processes that did anything."""
+        for worker in [one for one in self._workers if one.is_used]:
+            self._dismiss(worker)
 
     def each(self, indices: Sequence[int], at_once: int) -> Iterator[Done[Any]]:
         """These items, by so many processes and no others; each is tried once."""
@@ -145,7 +157,9 @@ class _Crew:
         while True:
             idle = sum(worker.at is None for worker in self._workers)
             for _ in range(min(at_once - len(self._workers), len(left) - idle)):
-                self._start()
+                if not self._start():
+                    at_once = len(self._workers)
+                    break
             if not left and idle == len(self._workers):
                 return
             for worker in self._who_speaks():
@@ -172,11 +186,14 @@ class _Crew:
             if dead:
                 return dead
 
-    def _start(self) -> None:
-        ours, theirs = Pipe()
+    def _start(self) -> bool:
+        """One more; False where there may be no more than there are."""
+        ours, theirs = map(_beside_standard, Pipe())
         number = theirs.fileno()
+        said: list[Any] = sys.path  # in which some put paths, which Python passes over
+        path = [one for one in said if isinstance(one, str)]
         code = (
-            f"import sys; sys.path[:] = {sys.path!a}; "
+            f"import sys; sys.path[:] = {path!a}; "
             f"from memreplay.workers.worker import main; main({number})"
         )
         # A worker is born deaf to Ctrl-C, or one that is still loading would have words for it.
@@ -192,6 +209,9 @@ class _Crew:
             worker = _Worker(process, ours)
             self._workers.append(worker)
         except OSError as error:
+            ours.close()
+            if self._workers:
+                return False
             raise MemreplayError(f"cannot start a worker: {in_a_line(error)}") from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -199,6 +219,7 @@ class _Crew:
         self._selector.register(ours, selectors.EVENT_READ, worker)
         with suppress(OSError):  # it is dead already; that is heard
             ours.send_bytes(self._orders)
+        return True
 
     def _give(self, worker: _Worker, left: deque[int]) -> Iterator[Done[Any]]:
         """The next item, to a worker that has none. Those that cannot be sent are done."""
@@ -238,7 +259,10 @@ class _Crew:
         worker.at = None
         done = heard(index, said)
         if done.status == "memory":
+            if worker.is_used or not self._is_bound:
+                self.unsure.add(index)
             self._dismiss(worker)  # what is left of the item may be in its way
+        worker.is_used = True
         return done
 
     def _dismiss(self, worker: _Worker, *, wait_seconds: float = 0) -> str:
@@ -262,3 +286,14 @@ class _Crew:
         except ValueError:
             name = f"signal {-code}"
         return f"{name}, maybe for want of memory" if name == "SIGKILL" else name
+
+
+def _beside_standard(end: Connection) -> Connection:
+    """The same socket, not in the place of a standard stream that this process has closed: there a
+    worker's own would replace it, or what it says to stderr would be an answer."""
+    if end.fileno() > 2:
+        return end
+    import fcntl
+
+    with end:
+        return Connection(fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))

@@ -18,6 +18,8 @@ def test_snapshots_by_their_name() -> None:
 def test_natural_order() -> None:
     names = ["rank10.pkl", "rank2.pkl", "rank2", "10", "9", "a", ""]
     assert sorted(names, key=natural) == ["", "9", "10", "a", "rank2", "rank2.pkl", "rank10.pkl"]
+    digits = "9" * 5000  # that Python does not read as one number
+    assert sorted([digits, "10", "9"], key=natural) == ["9", "10", digits]
 
 
 def test_a_name_without_its_form() -> None:

@@ -64,6 +64,11 @@ def test_a_local_file_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("sftp://ana:secret@host/snap.pkl", "sftp://host/snap.pkl"),
         ("s3://bucket/a?b.pkl", "s3://bucket/a?b.pkl"),
         ("github://org:repo@main/snap.pkl", "github://org:repo@main/snap.pkl"),
+        ("https://ana:sec@ret@host/snap.pkl", "https://host/snap.pkl"),
+        ("https://host/snap@2.pkl", "https://host/snap@2.pkl"),
+        ("s3://key:secret@bucket/snap.pkl", "s3://bucket/snap.pkl"),
+        ("simplecache::s3://key:secret@bucket/a", "simplecache::s3://bucket/a"),
+        ("abfs://box@account.host/a:b@c.pkl", "abfs://box@account.host/a:b@c.pkl"),
     ],
 )
 def test_reports_show_no_secrets(url: str, shown: str) -> None:

@@ -185,6 +185,20 @@ def test_memory_is_bounded() -> None:
     assert {(one.status, one.error) for one in found} == {("memory", "out of memory")}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
+def test_what_a_worker_did_before_is_in_nobodys_way() -> None:
+    """Whether an item has enough does not depend on which others its worker had."""
+    size = 40 << 20
+    found = list(LocalPool(1, memory_bytes=100 << 20).run(works.leaves_and_takes, [size] * 7))
+    assert [one.status for one in sorted(found, key=lambda one: one.index)] == ["ok"] * 7
+
+
+def test_where_memory_has_no_bound_others_may_have_had_it(tmp_path: Path) -> None:
+    pool = LocalPool(2)
+    found = statuses(pool.run(works.short_once, [(str(tmp_path), number) for number in range(4)]))
+    assert found == dict.fromkeys(range(4), "ok")
+
+
 def test_nothing_is_left_of_what_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert len(list(LocalPool(1).run(works.prints, range(3)))) == 3
     assert capfd.readouterr() == ("", "")
@@ -295,6 +309,44 @@ def test_what_workers_cannot_load_is_an_error_at_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr(works.square, "__qualname__", "late")
     with pytest.raises(MemreplayError, match=r"^a worker cannot begin: AttributeError: .*late"):
         list(LocalPool(2).run(works.square, [1, 2, 3]))
+
+
+def test_no_more_workers_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that there are go on; without any it is an error."""
+    start = subprocess.Popen
+    started: list[Any] = []
+
+    def limited(*args: Any, **options: Any) -> Any:
+        if len(started) == most:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        started.append(start(*args, **options))
+        return started[-1]
+
+    most = 1
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    assert [one.result for one in LocalPool(3).run(works.square, range(4))] == [0, 1, 4, 9]
+    most = 1
+    with pytest.raises(MemreplayError, match="cannot start a worker: BlockingIOError"):
+        list(LocalPool(3).run(works.square, range(4)))
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_standard_streams_that_are_closed(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """What a worker says on stderr is never an answer."""
+    code = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(ROOT)!r})
+sys.path.append(Path("nowhere"))
+for one in {closed}:
+    os.close(one)
+from memreplay.workers.pool import LocalPool
+from tests.unit.workers import works
+found = sorted(one.result for one in LocalPool(2).run(works.complains, range(20)))
+Path({str(tmp_path)!r}, "said").write_text(str(found == list(range(20))))
+"""
+    subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert (tmp_path / "said").read_text() == "True"
 
 
 def test_functions_that_no_worker_can_have() -> None:

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -82,6 +83,32 @@ def takes(count: int) -> int:
         return len(bytearray(count))
     kept = [bytes(1000) for _ in range(count // 1000)]
     return len(kept) * 1000
+
+
+def leaves_and_takes(count: int) -> int:
+    """What is taken stays, so that the next has less."""
+    LEFT.append(bytearray(count))
+    return len(LEFT)
+
+
+LEFT: list[bytearray] = []
+
+
+def short_once(asked: tuple[str, int]) -> int:
+    """No memory the first time that it is asked for a number, as others have it; then enough."""
+    folder, number = asked
+    first = Path(folder, str(number))
+    if not first.exists():
+        first.touch()
+        raise MemoryError
+    return number
+
+
+def complains(number: int) -> int:
+    """On stderr, past Python, if there is one."""
+    with suppress(OSError):
+        os.write(2, b"complaint" * 10)
+    return number
 
 
 def who(seconds: float) -> int:

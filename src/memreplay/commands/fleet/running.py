@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,8 +21,9 @@ from memreplay.commands.fleet.naming import (
     ranks_of_fleet,
 )
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
+from memreplay.commands.shared.errors import name_of
 from memreplay.commands.shared.executing import executor_of
-from memreplay.io.urls import is_url, without_secrets
+from memreplay.io.urls import is_url
 
 if TYPE_CHECKING:
     import re
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.asked import Fleet
+    from memreplay.commands.fleet.dataset import Dataset
     from memreplay.commands.fleet.find import Pair
     from memreplay.commands.fleet.result import FleetRank, FleetReport, RankSource
     from memreplay.commands.shared.source import Reading
@@ -58,17 +60,22 @@ def run_fleet(
         for one, part in zip(files, parts, strict=True)
     ]
     tasks += [RankTask(_anywhere(one.path), reading, selection) for one in base]
-    shown = [without_secrets(one.path) for one in (*files, *base)]
+    shown = _shown([one.path for one in (*files, *base)])
     rows = [unread(file, "unreadable", "was not read") for file in shown]
     there: dict[int, FleetRank] = {}
-    if dataset is not None:
-        for at, (file, part) in enumerate(zip(files, parts, strict=True)):
-            kept = None if part is None else dataset.kept(part, file)
-            if kept is not None:
-                there[at] = rows[at] = replace(kept, file=shown[at])
-    left = [at for at in range(len(tasks)) if at not in there]
-    with closing(executor_of(fleet.workers, len(left))) as executor:
-        done = executor.run(read_rank, [tasks[at] for at in left])
+    with ExitStack() as ours:
+        if dataset is not None:
+            wanted = [part for part in parts if part is not None]
+            ours.enter_context(dataset.writing([part.rank for part in wanted]))
+            for at, (file, part) in enumerate(zip(files, parts, strict=True)):
+                kept = None if part is None else dataset.kept(part, file)
+                if kept is not None:
+                    there[at] = rows[at] = replace(kept, file=shown[at])
+            again = [part for at, part in enumerate(parts) if at not in there]
+            dataset.begin([part.rank for part in again if part is not None])
+        left = [at for at in range(len(tasks)) if at not in there]
+        executor = ours.enter_context(closing(executor_of(fleet.workers, len(left))))
+        done = executor.run(_work(dataset), [tasks[at] for at in left])
         for one in done if watching is None else watching(done, len(left)):
             at = left[one.index]
             rows[at] = replace(_row(one), file=shown[at])
@@ -87,15 +94,41 @@ def run_fleet(
             return told
 
         after, source = _ranked(files, rows[: len(files)], pattern)
-        report = fleet_report(after, Asked(", ".join(fleet.sources), selection, source), explain)
+        report = fleet_report(after, Asked(_named(fleet.sources), selection, source), explain)
         if fleet.against:
             before, _ = _ranked(base, rows[len(files) :], pattern)
-            change = fleet_change(before, after, ", ".join(fleet.against), explain)
+            change = fleet_change(before, after, _named(fleet.against), explain)
             report = replace(report, against=change)
-    if dataset is not None:
-        whole = dataset.finish(missing_of(after))
-        say_dataset(fleet.output or "", whole, len(there))
+        if dataset is not None:
+            whole = dataset.finish(wanted, missing_of(after))
+            unranked = [one.name for one, part in zip(files, parts, strict=True) if part is None]
+            say_dataset(fleet.output or "", whole, len(there), unranked)
     return report
+
+
+def _work(dataset: Dataset | None) -> Callable[[RankTask], FleetRank]:
+    if dataset is None:
+        return read_rank
+    from memreplay.commands.fleet.writing import read_and_write
+
+    return read_and_write
+
+
+def _named(sources: Sequence[str]) -> str:
+    """The sources as a report may show them."""
+    return ", ".join(map(name_of, sources))
+
+
+def _shown(paths: Sequence[str]) -> list[str]:
+    """What to call each file, without secrets; those told apart by these alone are numbered."""
+    names = list(map(name_of, paths))
+    first: dict[str, str] = {}
+    twice = {
+        name
+        for name, path in zip(names, paths, strict=True)
+        if first.setdefault(name, path) != path
+    }
+    return [f"{name}#{number}" if name in twice else name for number, name in enumerate(names)]
 
 
 def _listed(sources: Sequence[str]) -> list[Listed]:

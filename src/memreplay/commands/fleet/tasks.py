@@ -1,9 +1,12 @@
-"""What a worker does, wherever it is: one rank read, or two compared. Nothing of it may fail."""
+"""What a worker does, wherever it is: one rank read, or two compared. Nothing of it may fail, but
+for want of memory."""
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,8 +14,10 @@ from msgspec.structs import replace
 from memreplay.commands.fleet.result import FleetRank, RankStatus
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import SnapshotError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from memreplay.analysis.selecting.selection import Selection
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.commands.fleet.find import Explained, Pair
     from memreplay.commands.shared.progress import Update
 
+T = TypeVar("T")
 
 SHORT = "takes more memory than a worker may have; read a part with --from and --to"
 
@@ -45,28 +51,69 @@ class PairTask(Struct, frozen=True):
 def read_rank(task: RankTask) -> FleetRank:
     """What is told of a file, or why nothing is."""
 
-    is_short = False
-
     def work() -> FleetRank:
-        nonlocal is_short
         from memreplay.commands.fleet.row import rank_row
 
+        before = _written(task.file)
         try:
             with opened(task.file, task.reading, _quiet) as snapshot:
                 row = rank_row(snapshot, task.selection, task.totals)
+                _check_unwritten(task.file, before)
                 if task.part is not None:
                     from memreplay.commands.fleet.dataset import write_rank
 
                     write_rank(snapshot, task.part, row, task.selection)
                 return row
+        except SnapshotError:
+            _check_unwritten(task.file, before)  # if so, that is why
+            raise
+
+    found, words = _attempted(work)
+    return found or unread(task.file, "unreadable", words)
+
+
+def _attempted(work: Callable[[], T]) -> tuple[T | None, str]:
+    """What it gives, or why nothing. Raises MemoryError: whether there is enough may depend on what
+    this process did before, and whoever it works for knows that."""
+    is_short = False
+
+    def watched() -> T:
+        nonlocal is_short
+        try:
+            return work()
+        except OSError as error:
+            is_short = error.errno == errno.ENOMEM
+            raise
         except MemoryError:
             is_short = True
             raise
 
-    found, _, words = untold(work)
+    found, _, words = untold(watched)
     if is_short:
-        return unread(task.file, "memory", SHORT)
-    return found or unread(task.file, "unreadable", words)
+        raise MemoryError(SHORT)
+    return found, words
+
+
+def _written(file: str) -> tuple[int, ...] | None:
+    """What is another one once a file of this machine is written to; of a URL its reader sees to
+    that."""
+    if not os.path.isfile(file):
+        return None
+    try:
+        # Not by its name alone, which a network's file system may have from an hour ago.
+        with open(file, "rb") as there:
+            status = os.fstat(there.fileno())
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _check_unwritten(file: str, before: tuple[int, ...] | None) -> None:
+    """Raise SnapshotError for a file that was written to while it was read: it may have been read
+    half as it was. One that another took the place of was read as it was."""
+    now = _written(file)
+    if before is not None and now is not None and now != before and now[:2] == before[:2]:
+        raise SnapshotError("the file was changed while it was read; run it again")
 
 
 def unread(file: str, status: RankStatus, words: str) -> FleetRank:
@@ -99,7 +146,7 @@ def compare(task: PairTask) -> Explained:
             )
             return Explained(difference(base, new, task.selection))
 
-    found, _, words = untold(work)
+    found, words = _attempted(work)
     return found if found is not None else Explained(error=words)
 
 

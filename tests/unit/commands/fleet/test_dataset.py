@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.fleet.dataset import chosen_tables
 from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
 from memreplay.export.tables.schema import TABLES
 from memreplay.workers.running import Done
@@ -194,3 +197,186 @@ def test_tables_that_there_are_not() -> None:
     assert chosen_tables("usage, events,usage") == ("usage", "events")
     with pytest.raises(mr.UsageError, match="no table is called 'memory'"):
         chosen_tables("usage,memory")
+
+
+def test_tables_are_called_so_that_readers_find_them(
+    run: Path, counting: Counting, tmp_path: Path
+) -> None:
+    """What begins with `_` they pass over; and a name may be no text."""
+    names = [b"_rank0", b"\xff\x1b[31m\n_rank1", b"x=*_rank2", b"l" * 230 + b"_rank3"]
+    for number, name in enumerate(names):
+        os.rename(run / f"rank{number}.pkl.gz", os.fsencode(run) + b"/" + name + b".pkl.gz")
+    out = tmp_path / "ds"
+    report = ran(run, out, tables="usage")
+    assert report.read == 4
+    assert whole(out)["complete"]
+    made = [one.name for rank in range(4) for one in (out / "usage" / f"rank={rank}").iterdir()]
+    assert made[:3] == ["rank0.parquet", "31m__rank1.parquet", "x___rank2.parquet"]
+    assert len(made[3]) < 100
+    found = importorskip_dataset().dataset(out / "usage", partitioning="hive").to_table()
+    assert found.num_rows == whole(out)["rows"]["usage"]
+    assert set(found["rank"].to_pylist()) == {0, 1, 2, 3}
+    assert sorted(one.name for one in (out / "_memreplay").iterdir()) == [
+        "fleet.json",
+        "lock",
+        *(f"rank={rank}.json" for rank in range(4)),
+    ]
+    assert ran(run, out, tables="usage") == report
+    assert len(counting.given) == 4
+
+
+def importorskip_dataset() -> Any:
+    return pytest.importorskip("pyarrow.dataset")
+
+
+def test_what_is_damaged_is_read_again(run: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    ran(run, out, tables="usage")
+    file = out / "usage" / "rank=1" / "rank1.parquet"
+    good = file.read_bytes()
+    file.write_bytes(good[:-1])
+    notes = out / "_memreplay"
+    (notes / "rank=0.json").write_text("[" * 200_000)
+    (notes / "rank=2.json").write_text('{"key": 7}')
+    (notes / "rank=3.json").unlink()
+    os.mkfifo(notes / "rank=3.json")
+    ran(run, out, tables="usage")
+    assert sorted(counting.given[4:]) == [f"rank{number}.pkl.gz" for number in range(4)]
+    assert file.read_bytes() == good
+
+
+def test_files_that_keep_their_size_and_time(run: Path, counting: Counting, tmp_path: Path) -> None:
+    """Another fleet with files of the same names, or a file with another's bytes and time."""
+    for number in range(4):
+        path = run / f"rank{number}.pkl.gz"
+        path.write_bytes((EXAMPLE / "rank0.pkl.gz").read_bytes())
+        os.utime(path, (1, 1))
+    out, other = tmp_path / "ds", tmp_path / "other"
+    ran(run, out, tables="usage")
+    shutil.copytree(run, other)  # keeps the times
+    ran(other, out, tables="usage")
+    assert len(counting.given) == 8
+    (other / "rank2.pkl.gz").write_bytes((EXAMPLE / "rank0.pkl.gz").read_bytes())
+    os.utime(other / "rank2.pkl.gz", (1, 1))
+    ran(other, out, tables="usage")
+    assert counting.given[8:] == ["rank2.pkl.gz"]
+
+
+def test_it_is_not_whole_until_it_is(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where a run ends in the middle nor where nothing came of what was done."""
+
+    class Ending(Serial):
+        def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
+            for count, one in enumerate(super().run(work, items)):
+                if count == 1:
+                    raise KeyboardInterrupt
+                yield one
+
+    class Elsewhere(Counting):
+        """It says that it did, and there is nothing: it wrote on another machine."""
+
+        def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
+            yield from super().run(work, items)
+            shutil.rmtree(out / "usage" / "rank=3", ignore_errors=True)
+
+    out = tmp_path / "ds"
+    monkeypatch.setattr(running, "executor_of", lambda *_: Counting())
+    ran(run, out, tables="usage")
+    assert whole(out)["complete"]
+    for path in run.iterdir():
+        os.utime(path, (5, 5))
+    monkeypatch.setattr(running, "executor_of", lambda *_: Ending())
+    with pytest.raises(KeyboardInterrupt):
+        ran(run, out, tables="usage")
+    said = whole(out)
+    assert (said["complete"], said["ranks"], list(said["missing"])) == (False, [], list("0123"))
+    monkeypatch.setattr(running, "executor_of", lambda *_: Elsewhere())
+    ran(run, out, tables="usage")
+    said = whole(out)
+    assert (said["complete"], said["ranks"], list(said["missing"])) == (False, [0, 1, 2], ["3"])
+    assert "not there" in said["missing"]["3"]
+    assert not (out / "_memreplay" / "rank=3.json").exists()
+
+
+def test_what_a_killed_run_left_of_other_ranks(
+    run: Path, counting: Counting, tmp_path: Path
+) -> None:
+    """A table without a note is not passed over: readers would take it."""
+    out = tmp_path / "ds"
+    ran(run, out, tables="usage")
+    shutil.copytree(out / "usage" / "rank=3", out / "usage" / "rank=9")
+    (out / "_memreplay" / "parts" / "abc").mkdir(parents=True)
+    with pytest.raises(mr.UsageError, match="has rank 9, and this fleet has none"):
+        ran(run, out, tables="usage")
+    ran(run, out, tables="usage", force=True)
+    assert not (out / "usage" / "rank=9").exists()
+    assert not list((out / "_memreplay" / "parts").glob("*"))
+    # What is no rank of ours stays.
+    (out / "usage" / "rank=007").mkdir()
+    ran(run, out, tables="usage")
+    assert (out / "usage" / "rank=007").exists()
+
+
+def test_text_of_a_file_that_is_no_unicode(run: Path, counting: Counting, tmp_path: Path) -> None:
+    """Frames of C code may have any bytes; what is told again is what was told first."""
+    with gzip.open(run / "rank0.pkl.gz") as file:
+        made = pickle.load(file)
+    for trace in made["device_traces"]:
+        for event in trace:
+            for frame in event.get("frames", ()):
+                frame["filename"] = f"\udcff{frame['filename']}"
+    (run / "rank0.pkl.gz").write_bytes(gzip.compress(pickle.dumps(made)))
+    out = tmp_path / "ds"
+    first = ran(run, out, tables="usage,frames")
+    assert whole(out)["complete"]
+    assert any("\udcff" in one.label for one in first.ranks[0].devices[0].holders)
+    assert ran(run, out, tables="usage,frames") == first
+    assert len(counting.given) == 4
+
+
+def test_what_writing_takes_is_no_files_memory(run: Path, tmp_path: Path) -> None:
+    workers = Workers(1, 64 << 20)
+    report = ran(run, tmp_path / "ds", tables="usage", workers=workers)
+    assert [(one.status, one.error) for one in report.ranks] == [("ok", "")] * 4
+
+
+def test_one_run_at_a_time(
+    run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    out = tmp_path / "ds"
+    ran(run, out, tables="usage")
+    with open(out / "_memreplay" / "lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(mr.UsageError, match="another run writes into"):
+            ran(run, out, tables="usage")
+
+    def none(*_: Any) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    assert ran(run, out, tables="usage").read == 4
+
+
+def test_a_folder_that_cannot_be_written(
+    run: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said before anything is read."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "makedirs", refused)
+    with pytest.raises(mr.UsageError, match="ds cannot be written: read-only file system"):
+        ran(run, tmp_path / "ds")
+    assert not counting.given
+
+
+def test_files_without_a_rank_are_named(
+    run: Path, counting: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(run / "rank0.pkl.gz", run / "driver.pkl.gz")
+    ran(run, tmp_path / "ds", tables="usage")
+    assert "no rank in the name driver.pkl.gz: not in" in capsys.readouterr().err

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
@@ -17,6 +19,7 @@ from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.fleet.tasks import read_rank
 from memreplay.commands.shared.source import Reading
+from memreplay.io.listing import Listed
 from memreplay.workers.running import Done
 from tests.conftest import ROOT
 
@@ -116,3 +119,35 @@ def test_how_far_it_is(serial: Serial) -> None:
 
     run_fleet(Fleet((FOLDER,)), Reading(), Selection(), watching)
     assert seen == [4] * 4
+
+
+def test_files_that_differ_by_a_secret_alone(
+    serial: Serial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of it is shown, and each is compared as itself."""
+    urls = [f"https://ana:pass@host/get?rank={number}&sig=s3cret" for number in range(4)]
+    told: list[Any] = []
+
+    class Telling(Serial):
+        def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Done[Any]]:
+            if work is read_rank:
+                items = [
+                    replace(one, file=f"{FOLDER}/rank{n}.pkl.gz") for n, one in enumerate(items)
+                ]
+            else:
+                told.extend(items)
+                items = []
+            return super().run(work, items)
+
+    monkeypatch.setattr(running, "executor_of", lambda *_: Telling())
+    monkeypatch.setattr(
+        running, "_listed", lambda _: [Listed(f"get#{n}", url, 9, "") for n, url in enumerate(urls)]
+    )
+    report = ran(*urls)
+    text = msgspec.json.encode(report).decode()
+    assert "pass" not in text
+    assert "s3cret" not in text
+    assert [one.file for one in report.ranks] == [f"https://host/get#{n}" for n in range(4)]
+    (pair,) = told
+    assert (pair.pair.base, pair.pair.new) == (urls[1], urls[3])
+    assert ran(*urls, against=tuple(urls)).against.source == report.source  # type: ignore[union-attr]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.fleet import find, row
 from memreplay.commands.fleet.find import Pair
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank
 from memreplay.commands.shared.source import Reading
@@ -48,6 +52,52 @@ def test_what_cannot_be_read_is_a_row(tmp_path: Path, data: bytes, words: str) -
 def test_what_is_not_there_is_a_row(tmp_path: Path) -> None:
     found = read_rank(read(tmp_path / "rank0.pkl"))
     assert (found.status, found.error != "") == ("unreadable", True)
+
+
+def test_a_file_that_is_written_to_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been read half as it was; one that took its place is another file."""
+    file, other = tmp_path / "rank0.pkl.gz", tmp_path / "other"
+    data = (FOLDER / "rank0.pkl.gz").read_bytes()
+    made = row.rank_row
+
+    def meanwhile(*args: Any) -> Any:
+        file.write_bytes(data)
+        os.utime(file, (1, 1))
+        return made(*args)
+
+    def replaced(*args: Any) -> Any:
+        other.write_bytes(data)
+        other.replace(file)
+        return made(*args)
+
+    file.write_bytes(data)
+    assert read_rank(read(file)).status == "ok"
+    monkeypatch.setattr(row, "rank_row", replaced)
+    assert read_rank(read(file)).status == "ok"
+    monkeypatch.setattr(row, "rank_row", meanwhile)
+    found = read_rank(read(file))
+    assert (found.status, found.devices) == ("unreadable", ())
+    assert found.error == "the file was changed while it was read; run it again"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
+def test_want_of_memory_is_said_to_whoever_asks(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may have it done where there is more."""
+
+    def short(*_: Any) -> None:
+        raise error
+
+    file = str(FOLDER / "rank0.pkl.gz")
+    monkeypatch.setattr(row, "rank_row", short)
+    with pytest.raises(MemoryError, match="takes more memory than a worker may have"):
+        read_rank(read(file))
+    monkeypatch.setattr(find, "difference", short)
+    with pytest.raises(MemoryError, match="takes more memory"):
+        compare(PairTask(Pair(file, 0, file, 0), Reading(), Selection()))
 
 
 def test_two_ranks_compared() -> None:
