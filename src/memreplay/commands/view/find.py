@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ def compared_page(
 def ranks_page(folder: str, ranks: Mapping[int, Data]) -> Made:
     """The page of a run, a snapshot a rank. Raises LimitError."""
     found = list(ranks.values())
-    _check_room(found)
+    _check_room(found, f"memreplay fleet {shlex.quote(folder)} --page FILE has all ranks, in steps")
     return page_of(found, kind="ranks", title=short_name(folder))
 
 
@@ -142,8 +143,8 @@ def _check_exact(snap: Snapshot) -> None:
             )
 
 
-def _check_room(snapshots: Sequence[Data]) -> None:
-    """Raises LimitError for more than a browser opens."""
+def _check_room(snapshots: Sequence[Data], instead: str = _PART) -> None:
+    """Raises LimitError for more than a browser opens in all, with what to do instead."""
     whole = 0
     for data, columns in snapshots:
         whole += data.bytes
@@ -156,5 +157,5 @@ def _check_room(snapshots: Sequence[Data]) -> None:
     if whole > MOST_IN_ALL:
         raise LimitError(
             f"a page of all of them has {size(whole)} unpacked, which browsers do not open",
-            hint=_PART,
+            hint=instead,
         )

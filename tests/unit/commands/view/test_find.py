@@ -130,8 +130,8 @@ def test_more_than_a_browser_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes)
     ranks_page("run", dict(enumerate(both)))
     monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes - 1)
-    with pytest.raises(LimitError):
-        ranks_page("run", dict(enumerate(both)))
+    with pytest.raises(LimitError, match="memreplay fleet 'a run' --page FILE has all ranks"):
+        ranks_page("a run", dict(enumerate(both)))
     with pytest.raises(LimitError):
         compared_page(snapshot([64]), snapshot([64]))
 
