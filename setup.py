@@ -8,14 +8,18 @@ MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modul
                        `build_ext --inplace` makes: pip would make all of them, one by one
 """
 
+import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -30,6 +34,8 @@ DRYRUN = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
 # Python's own flags ask for debug symbols: a third of the compiler's time and most of a wheel.
 compile_args = ["-O0", "-g3"] if DEBUG else ["-O3", "-g0"]
+if os.name == "posix":  # Python's own flags ask for it, and C that Cython makes mixes both
+    compile_args += ["-Wno-sign-compare"]
 link_args: list[str] = []
 flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
@@ -41,6 +47,9 @@ def compiler_flags(source: Path) -> list[str]:
     asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
     if SANITIZE and ("1" in asked or source.parent.name in asked):
         return sanitized[0]
+    # What Python calls, for the most part: the loops are in the modules below, where -O3 pays.
+    if source.name.startswith("_") or source.stem == SHARED.rpartition(".")[2]:
+        return [flag if flag != "-O3" else "-O2" for flag in compile_args]
     return compile_args
 
 
@@ -55,6 +64,10 @@ directives = {
     "freethreading_compatible": True,
     "linetrace": COVERAGE,
 }
+
+# What Cython would write into each module that needs it, memoryviews above all: once for all of
+# them it is half of what the compiler reads.
+SHARED = "memreplay.engine.base.utility"
 
 # Of libraries that get another name: its length is the most that one may have.
 LONG_NAME = "memreplay_name_" + 50 * "_"
@@ -129,9 +142,14 @@ c_folder = "build/c-" + "-".join(
     [name for name, on in (("debug", DEBUG), ("coverage", COVERAGE)) if on] or ["release"]
 )
 
-# Several modules at once where processes are forked: elsewhere each would run this file again.
-forks = sys.platform == "linux" and sys.version_info < (3, 14)
 PROCESSES = os.cpu_count() or 1
+
+# Cython in processes of its own, which begin on any platform; each makes C of some modules.
+CYTHONIZE = """
+import json, sys
+from Cython.Build import cythonize
+cythonize(**json.loads(sys.argv[1]), quiet=True)
+"""
 
 
 def cache_folder() -> str | bool:
@@ -148,52 +166,136 @@ def cache_folder() -> str | bool:
     return os.path.join(os.environ["CYTHON_CACHE_DIR"], headers.hexdigest()[:16])
 
 
+def in_c(path: Path) -> Path:
+    """Where the C code of a module is."""
+    return Path(c_folder, path.with_suffix(".c"))
+
+
+def made_at(path: Path) -> float:
+    return path.stat().st_mtime if path.exists() else 0
+
+
+class Progress:
+    """One line that grows by a number for each ten modules, in a log as on a terminal."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.done, self.lock = steps, 0, Lock()
+
+    def add(self, count: int) -> None:
+        """Counts what is done, and says so."""
+        with self.lock:
+            modules = "module" if self.steps == 1 else "modules"
+            told = "" if self.done else f"compiling {self.steps} {modules}:"
+            self.done += count
+            if self.done == self.steps:
+                told += " done\n"
+            elif self.done % 10 == 0:
+                told += f" {self.done}"
+            sys.stderr.write(told)
+            sys.stderr.flush()
+
+
 class Compiled(build_ext):
     """Makes C of the .pyx files first: only a build needs it, metadata and an sdist do not."""
 
     def build_extension(self, extension: Extension) -> None:
-        if extension is not library:
-            if extension.name.endswith("._thin"):  # it needs the first one, by that one's name
-                first = self.get_ext_fullpath("memreplay.dryrun._gpu")
-                extension.extra_link_args += ["-Wl,--no-as-needed", first]
-            super().build_extension(extension)
-            return
-        # cythonize() does not follow `from package cimport module as name`: whatever is older than
-        # the newest header is made again.
-        headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
-        made = [path.stat().st_mtime for path in Path(c_folder).rglob("*.c")]
-        modules = cythonize(
-            [
-                Extension(".".join(path.with_suffix("").parts[1:]), [path.as_posix()])
-                for path in sources
-            ],
-            compiler_directives=directives,
-            include_path=["src"],
-            build_dir=c_folder,
-            nthreads=PROCESSES if forks else 0,
-            force=bool(made) and max(headers) > min(made),
-            cache=cache_folder(),
-        )
-        # The largest first, so that no processor waits for one at the end.
-        in_c = sorted((one.sources[0] for one in modules), key=os.path.getsize, reverse=True)
-        with ThreadPoolExecutor(PROCESSES) as pool:
-            extension.extra_objects = sorted(pool.map(self.compiled, in_c))
-        extension.depends, extension.sources = extension.extra_objects, []
+        """One library, of whose sources several are compiled at once."""
+        if extension is library:
+            extension.extra_objects = sorted(self.modules())
+            extension.depends, extension.sources = extension.extra_objects, []
+        elif extension.name.endswith("._gpu"):
+            compile_one = partial(
+                self.compiled, flags=extension.extra_compile_args, headers=extension.depends
+            )
+            with ThreadPoolExecutor(PROCESSES) as pool:
+                extension.extra_objects = list(pool.map(compile_one, extension.sources))
+            extension.depends, extension.sources = extension.extra_objects, []
+        elif extension.name.endswith("._thin"):  # it needs the first one, by that one's name
+            first = self.get_ext_fullpath("memreplay.dryrun._gpu")
+            extension.extra_link_args += ["-Wl,--no-as-needed", first]
         super().build_extension(extension)
 
-    def compiled(self, source: str) -> str:
-        """The object file of one module; compiled if it is older than its C code."""
+    def build_extensions(self) -> None:
+        # The second of two builds takes a tenth of the time.
+        if "CC" not in os.environ and os.name == "posix" and shutil.which("ccache"):
+            self.compiler.set_executable("compiler_so", ["ccache", *self.compiler.compiler_so])
+        super().build_extensions()
+
+    def modules(self) -> list[str]:
+        """The object files of all modules: while one is compiled, C code of others is made."""
+        # What a module includes Cython tells for itself, and misses `from package cimport module as
+        # name`: whatever is older than the newest header is made again.
+        newest = max(path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd"))
+        stale = [path for path in sources if made_at(in_c(path)) < max(newest, made_at(path))]
+        # The largest first, so that no processor waits for one at the end, and several to a
+        # process, as Cython takes half a second to start.
+        stale.sort(key=os.path.getsize, reverse=True)
+        batches = min(4 * PROCESSES, len(stale))
+        progress = Progress(len(stale))
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            dealt = [stale[at::batches] for at in range(batches)]
+            running = [pool.submit(self.batch, paths, progress) for paths in dealt]
+            running.append(pool.submit(self.utility))
+            try:
+                for one in as_completed(running):
+                    one.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+            # Of the others C code is there, but in another folder perhaps no object files.
+            return [self.utility(), *pool.map(self.module, sources)]
+
+    def batch(self, paths: list[Path], progress: Progress) -> None:
+        """Makes C code and object files of some modules."""
+        asked = {
+            "module_list": [path.as_posix() for path in paths],
+            "compiler_directives": directives,
+            "include_path": ["src"],
+            "build_dir": c_folder,
+            "shared_utility_qualified_name": SHARED,
+            "force": True,
+            "cache": cache_folder(),
+        }
+        run([sys.executable, "-c", CYTHONIZE, json.dumps(asked)])
+        for path in paths:
+            os.utime(in_c(path))  # what comes out of a cache is older
+            self.module(path)
+            progress.add(1)
+
+    def module(self, path: Path) -> str:
+        """The object file of one module."""
+        return self.compiled(str(in_c(path)), compiler_flags(path))
+
+    def utility(self) -> str:
+        """The object file of what the modules share."""
+        path = Path("src", *SHARED.split(".")).with_suffix(".pyx")  # which is none of ours
+        source = in_c(path)
+        if not source.exists():
+            source.parent.mkdir(parents=True, exist_ok=True)
+            made = f"--generate-shared={source.as_posix()}"
+            run([sys.executable, "-m", "cython", "-3", "-Xfreethreading_compatible=True", made])
+        return self.module(path)
+
+    def compiled(self, source: str, flags: list[str], headers: list[str] | None = None) -> str:
+        """The object file of one source; compiled if it is older than that or a header."""
         (made,) = self.compiler.object_filenames([source], output_dir=self.build_temp)
         path = Path(made)
-        if self.force or not path.exists() or path.stat().st_mtime < os.path.getmtime(source):
+        if self.force or made_at(path) < max(map(os.path.getmtime, [source, *(headers or [])])):
             self.compiler.compile(
                 [source],
                 output_dir=self.build_temp,
                 macros=[("CYTHON_TRACE", "1")] if COVERAGE else [],
                 include_dirs=self.include_dirs,
-                extra_postargs=compiler_flags(Path(source)),
+                extra_postargs=flags,
             )
         return made
+
+
+def run(command: list[str]) -> None:
+    """Runs a part of the build; what it said is told where it failed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}{done.stderr}")
 
 
 setup(

@@ -44,7 +44,9 @@ def decoded(
         raise MemoryError
     if n:
         c.at = &at[0]
-        c.valid = NULL if bits is None else &bits[0]
+        c.valid = NULL
+        if bits is not None:
+            c.valid = &bits[0]
         c.offset = offset
         c.codes = &codes[0] if codes.shape[0] else NULL
         c.words = codes.shape[0]
