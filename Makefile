@@ -137,6 +137,7 @@ INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet bu
 # A change of setup.py may change any flag or directive: start again from the .pyx files.
 %/flags.stamp: %/build.cfg setup.py
 	rm -rf $*/build build/c-*
+	find src -name "*.so" -delete
 	@touch $@
 
 .PRECIOUS: %/build.cfg %/tools.stamp %/flags.stamp

@@ -6,6 +6,8 @@ MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list o
 MEMREPLAY_COVERAGE=1   line tracing for coverage
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
+MEMREPLAY_STABLE_ABI=0 for this Python alone: by default, a build by 3.11 or later is good for all that
+                       follow (those without a GIL have no such ABI yet)
 """
 
 import json
@@ -14,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from hashlib import sha256
@@ -29,6 +32,16 @@ def switched(name: str, otherwise: str = "0") -> bool:
 
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
+# The first Python whose stable ABI has buffers, of which columns are made (PEP 384, PEP 688's
+# Py_buffer): what is built with it is good for each later one.
+STABLE = (3, 11)
+STABLE_ABI = (
+    switched("STABLE_ABI", "1")
+    and not (DEBUG or COVERAGE)
+    and sys.version_info >= STABLE
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    and platform.python_implementation() == "CPython"
+)
 # Where PyTorch has a CUDA build.
 DRYRUN = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
@@ -79,6 +92,7 @@ library = Extension(
     "memreplay._core",
     [path.as_posix() for path in sources],
     extra_link_args=sanitized[1] if SANITIZE else link_args,
+    py_limited_api=STABLE_ABI,
 )
 
 # What stands for a card that is not there, for dry runs: no Python in it. `_gpu` answers what a
@@ -122,6 +136,7 @@ dryrun = [
         define_macros=macros,
         extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
         extra_link_args=[f"-Wl,-soname,{soname}", *more],
+        py_limited_api=STABLE_ABI,
     )
     for name, soname, c_sources, macros, more in (
         (
@@ -136,6 +151,12 @@ dryrun = [
         ("_thin", LONG_NAME, [GPU / "unanswered.c"], [("THIN", "1")], BARE),
     )
 ]
+
+MACROS: list[tuple[str, str | None]] = []
+if COVERAGE:
+    MACROS.append(("CYTHON_TRACE", "1"))
+if STABLE_ABI:
+    MACROS.append(("Py_LIMITED_API", f"0x{STABLE[0]:02x}{STABLE[1]:02x}0000"))
 
 # Debug and coverage need C code of their own; kept apart, so that no mode takes another's.
 c_folder = "build/c-" + "-".join(
@@ -284,7 +305,7 @@ class Compiled(build_ext):
             self.compiler.compile(
                 [source],
                 output_dir=self.build_temp,
-                macros=[("CYTHON_TRACE", "1")] if COVERAGE else [],
+                macros=MACROS,
                 include_dirs=self.include_dirs,
                 extra_postargs=flags,
             )
@@ -301,4 +322,5 @@ def run(command: list[str]) -> None:
 setup(
     cmdclass={"build_ext": Compiled},
     ext_modules=[library, *(dryrun if DRYRUN else [])] if switched("NATIVE", "1") else [],
+    options={"bdist_wheel": {"py_limited_api": f"cp{STABLE[0]}{STABLE[1]}"}} if STABLE_ABI else {},
 )

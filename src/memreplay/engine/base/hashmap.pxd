@@ -4,19 +4,20 @@
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
+from memreplay.engine.base.bits cimport product
 from memreplay.engine.base.growbuf cimport (
     Buf, buf_free, buf_init, buf_reserve, push_bytes, push_u64,
 )
 
 cdef extern from *:
-    ctypedef unsigned long long u128 "unsigned __int128"
     const uint32_t NONE32 "0xFFFFFFFFu"   # no id, no index
 
 
 cdef inline uint64_t mix(uint64_t a, uint64_t b) noexcept nogil:
     # The folded 128-bit product (the mixing step of the wyhash family).
-    cdef u128 r = (<u128> a) * b
-    return (<uint64_t> r) ^ (<uint64_t> (r >> 64))
+    cdef uint64_t high
+    cdef uint64_t low = product(a, b, &high)
+    return low ^ high
 
 
 cdef inline uint64_t load64(const uint8_t* p) noexcept nogil:

@@ -2,11 +2,8 @@
 # steps. A bit a number; a bit of the level above says whether any of 64 bits is set.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from memreplay.engine.base.bits cimport clz64, ctz64
 from memreplay.engine.base.hashmap cimport NONE32
-
-cdef extern from *:
-    int _ctz "__builtin_ctzll"(unsigned long long) nogil
-    int _clz "__builtin_clzll"(unsigned long long) nogil
 
 cdef enum:
     _LEVELS = 6   # 64 ** 6 is more than 32 bits hold
@@ -64,10 +61,10 @@ cdef inline uint32_t numberset_from(const NumberSet* s, uint64_t i) noexcept nog
     while level < s.levels and i // 64 < s.n_words[level]:
         bits = s.words[level][i // 64] >> (i % 64)
         if bits:
-            i += <uint64_t> _ctz(bits)
+            i += <uint64_t> ctz64(bits)
             while level:
                 level -= 1
-                i = i * 64 + <uint64_t> _ctz(s.words[level][i])
+                i = i * 64 + <uint64_t> ctz64(s.words[level][i])
             return <uint32_t> i
         i = i // 64 + 1
         level += 1
@@ -81,10 +78,10 @@ cdef inline uint32_t numberset_until(const NumberSet* s, uint64_t i) noexcept no
     while level < s.levels:
         bits = s.words[level][i // 64] << (63 - i % 64)
         if bits:
-            i -= <uint64_t> _clz(bits)
+            i -= <uint64_t> clz64(bits)
             while level:
                 level -= 1
-                i = i * 64 + 63 - <uint64_t> _clz(s.words[level][i])
+                i = i * 64 + 63 - <uint64_t> clz64(s.words[level][i])
             return <uint32_t> i
         if i < 64:
             return NONE32

@@ -6,7 +6,7 @@ cdef extern from *:
     """
     #include <stdlib.h>
     #include <string.h>
-    #if defined(__linux__)
+    #if defined(__linux__) && !defined(MEMREPLAY_PORTABLE)
     #include <stdint.h>
     #include <sys/mman.h>
     #endif

@@ -3,16 +3,12 @@
 from libc.stdint cimport uint64_t
 from memreplay.engine.query._groups cimport Keys, check_replay
 from memreplay.engine.query cimport churn as _churn
-from memreplay.engine.base.hashmap cimport u128
 from memreplay.engine.base.status cimport OK
+from memreplay.engine.base.wide cimport whole
 from memreplay.engine.replay._timeline cimport Measure
 
 SORT = {"bytes": _churn.SORT_BYTES, "count": _churn.SORT_COUNT,
         "temporary": _churn.SORT_TEMPORARY, "mean-lifetime": _churn.SORT_LIFETIME}
-
-
-cdef object whole(u128 n):
-    return (<uint64_t> (n >> 64)) << <object> 64 | <object> (<uint64_t> n)
 
 
 cdef tuple row_of(const _churn.ChurnSum* g):

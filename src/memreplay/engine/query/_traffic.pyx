@@ -1,17 +1,13 @@
 """The façade over what came and went between two events. No algorithm is in here."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from memreplay.engine.base.hashmap cimport u128
 from memreplay.engine.base.status cimport OK
+from memreplay.engine.base.wide cimport whole
 from memreplay.engine.query cimport traffic as _traffic
 from memreplay.engine.query._groups cimport Keys, check_replay
 from memreplay.engine.read.column cimport Column
 from memreplay.engine.replay._measures cimport check_rows
 from memreplay.engine.replay._timeline cimport Measure
-
-
-cdef object whole(u128 n):
-    return (<uint64_t> (n >> 64)) << <object> 64 | <object> (<uint64_t> n)
 
 
 cdef tuple sums_of(const _traffic.Flow* f):

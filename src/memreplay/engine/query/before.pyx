@@ -16,9 +16,12 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
 from memreplay.engine.base.hashmap cimport (
-    NONE32, Slot64, map64_at, map64_free, map64_get, map64_init, span_at, spans_len, u128
+    NONE32, Slot64, map64_at, map64_free, map64_get, map64_init, span_at, spans_len
 )
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.base.wide cimport (
+    Wide, add_product, wide_order, wide_product, wide_times
+)
 from memreplay.engine.read.tables cimport (
     A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_OOM, EMPTY_STACK, Carried
 )
@@ -258,71 +261,81 @@ cdef bint began_state(Before* b) noexcept nogil:
     return False
 
 
+cdef inline bint some(Wide n) noexcept nogil:
+    return n.low != 0 or n.high != 0
+
+
+cdef inline bint nearly(Wide part, Wide every) noexcept nogil:
+    # Whether a part is 95 % of the whole, or more.
+    return wide_order(wide_times(part, 20), wide_times(every, 19)) >= 0
+
+
 cdef bint most(const Before* b, Needed what, uint32_t sets) noexcept nogil:
     # Whether what was there before has, of nearly all bytes of gradients (or of parameters that are
     # cast), so many sets.
     cdef const Tally* t = <const Tally*> b.tallies.data
-    cdef u128 every = 0
-    cdef u128 fit = 0
+    cdef Wide every = Wide(0, 0)
+    cdef Wide fit = Wide(0, 0)
     cdef uint64_t i
     cdef uint32_t n, there
     for i in range(b.tallies.len):
         n = t[i].cast if what == CASTS else t[i].gradients
         there = t[i].renewed if what == RENEWED else t[i].carried
-        every += <u128> <uint64_t> t[i].bytes * n
+        add_product(&every, <uint64_t> t[i].bytes, n)
         if there >= <uint64_t> n * sets:
-            fit += <u128> <uint64_t> t[i].bytes * n
-    return every > 0 and fit * 20 >= every * 19
+            add_product(&fit, <uint64_t> t[i].bytes, n)
+    return some(every) and nearly(fit, every)
 
 
 cdef bint cast_by_half(const Before* b) noexcept nogil:
     # Whether the parameters that are cast are half of what stays, or more: of a model that computes
     # its backward pass from the casts, the cache has few that nobody else keeps.
     cdef const Tally* t = <const Tally*> b.tallies.data
-    cdef u128 every = 0
-    cdef u128 fit = 0
+    cdef Wide every = Wide(0, 0)
+    cdef Wide fit = Wide(0, 0)
     cdef uint64_t i
     for i in range(b.tallies.len):
-        every += <u128> <uint64_t> t[i].bytes * t[i].carried
+        add_product(&every, <uint64_t> t[i].bytes, t[i].carried)
         if t[i].carried >= t[i].cast:
-            fit += <u128> <uint64_t> t[i].bytes * t[i].cast
-    return fit * 2 >= every
+            add_product(&fit, <uint64_t> t[i].bytes, t[i].cast)
+    return wide_order(wide_times(fit, 2), every) >= 0
 
 
 cdef bint whole_sets(const Before* b) noexcept nogil:
     # Whether what was there before has, of nearly all bytes of gradients, the same number of sets:
     # that of the size that has most of them.
     cdef const Tally* t = <const Tally*> b.tallies.data
-    cdef u128 every = 0
-    cdef u128 fit = 0
-    cdef u128 largest = 0
+    cdef Wide every = Wide(0, 0)
+    cdef Wide fit = Wide(0, 0)
+    cdef Wide largest = Wide(0, 0)
     cdef uint64_t sets = 0
     cdef uint64_t i
+    cdef int order
     for i in range(b.tallies.len):
-        every = <u128> <uint64_t> t[i].bytes * t[i].gradients
-        if every > largest or (every == largest and every and
-                               t[i].carried // t[i].gradients < sets):
+        every = wide_product(<uint64_t> t[i].bytes, t[i].gradients)
+        order = wide_order(every, largest)
+        if order > 0 or (order == 0 and some(every) and t[i].carried // t[i].gradients < sets):
             largest = every
             sets = t[i].carried // t[i].gradients
-    every = 0
+    every = Wide(0, 0)
     for i in range(b.tallies.len):
-        every += <u128> <uint64_t> t[i].bytes * t[i].gradients
+        add_product(&every, <uint64_t> t[i].bytes, t[i].gradients)
         if t[i].carried == t[i].gradients * sets:
-            fit += <u128> <uint64_t> t[i].bytes * t[i].gradients
-    return every > 0 and fit * 20 >= every * 19
+            add_product(&fit, <uint64_t> t[i].bytes, t[i].gradients)
+    return some(every) and nearly(fit, every)
 
 
 cdef bint few_replaced(const Before* b) noexcept nogil:
     # Whether hardly any bytes of gradients have a size of which something goes.
     cdef const Tally* t = <const Tally*> b.tallies.data
-    cdef u128 every = 0
-    cdef u128 gone = 0
+    cdef Wide every = Wide(0, 0)
+    cdef Wide gone = Wide(0, 0)
     cdef uint64_t i
     for i in range(b.tallies.len):
-        every += <u128> <uint64_t> t[i].bytes * t[i].gradients
+        add_product(&every, <uint64_t> t[i].bytes, t[i].gradients)
         if t[i].replaced:
-            gone += <u128> <uint64_t> t[i].bytes * t[i].gradients
-    return gone * 20 <= every
+            add_product(&gone, <uint64_t> t[i].bytes, t[i].gradients)
+    return wide_order(wide_times(gone, 20), every) <= 0
 
 
 cdef uint32_t counters(const Before* b) noexcept nogil:

@@ -1,7 +1,7 @@
 # What was allocated over the events of a measure: how many, of what sizes, for how long, by whom.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
-from memreplay.engine.base.hashmap cimport u128
+from memreplay.engine.base.wide cimport Wide
 from memreplay.engine.query.keying cimport Keys
 from memreplay.engine.replay.lives cimport Lives
 
@@ -18,16 +18,16 @@ cdef enum:
 
 cdef struct ChurnClass:
     # Allocations of a class of sizes or lifetimes.
-    u128 bytes
+    Wide bytes
     uint64_t count
 
 
 cdef struct ChurnSum:
     # The allocations of a group. No sum wraps, whatever sizes and times a file has.
-    u128 bytes
-    u128 temporary_bytes
-    u128 live_bytes
-    u128 lifetime_us          # of those that ended and are timed
+    Wide bytes
+    Wide temporary_bytes
+    Wide live_bytes
+    Wide lifetime_us          # of those that ended and are timed
     uint64_t lifetime_events  # of those that ended
     uint64_t count
     uint64_t temporary_count

@@ -8,12 +8,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
+from memreplay.engine.base.bits cimport clz64
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.query.keying cimport Keys, clz64, group_at, size_class
+from memreplay.engine.query.keying cimport Keys, group_at, size_class
 from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.replay.series cimport series_highest_so_far
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.base.wide cimport add_wide, wide_double, wide_order, wide_sum
 from memreplay.engine.read.sparse cimport DENSE
 from memreplay.engine.read.tables cimport (
     A_ALLOC, A_SEGMENT_ALLOC, A_SEGMENT_MAP, ABSENT_TIME
@@ -37,7 +39,7 @@ cdef inline int decade(uint64_t n) noexcept nogil:
 
 
 cdef inline void add_to(ChurnClass* of, uint64_t n) noexcept nogil:
-    of.bytes += n
+    add_wide(&of.bytes, n)
     of.count += 1
 
 
@@ -115,13 +117,13 @@ cdef inline void sum_ended(Churn* c, ChurnSum* g, uint64_t alloc, uint64_t end,
     # Made up to the event before the end, less those up to the alloc.
     if c.made[end - 1] - c.made[alloc] <= c.threshold:
         g.temporary_count += 1
-        g.temporary_bytes += n
+        add_wide(&g.temporary_bytes, n)
     if not is_timed(c, alloc):
         add_to(&c.untimed, n)
         return
     us = lasted_us(c, alloc, end)
     g.timed_count += 1
-    g.lifetime_us += us
+    add_wide(&g.lifetime_us, us)
     add_to(&c.us[decade(us)], n)
 
 
@@ -142,14 +144,14 @@ cdef int sum_allocations(Churn* c) noexcept nogil:
             if g == NULL:
                 return ERR_MEMORY
             g.count += 1
-            g.bytes += n
+            add_wide(&g.bytes, n)
             c.grown += grown
             add_to(&c.sizes[size_class(bytes_of(lives, i))], n)
             c.min_bytes = min(c.min_bytes, n)
             c.max_bytes = max(c.max_bytes, n)
             if lives.end[i] == NONE32:
                 g.live_count += 1
-                g.live_bytes += n
+                add_wide(&g.live_bytes, n)
             else:
                 sum_ended(c, g, i, lives.end[i], n)
         grown = False
@@ -161,10 +163,10 @@ cdef void sum_groups(Churn* c) noexcept nogil:
     cdef ChurnSum* all_ = &c.whole
     cdef uint64_t i
     for i in range(c.groups.len):
-        all_.bytes += g[i].bytes
-        all_.temporary_bytes += g[i].temporary_bytes
-        all_.live_bytes += g[i].live_bytes
-        all_.lifetime_us += g[i].lifetime_us
+        all_.bytes = wide_sum(all_.bytes, g[i].bytes)
+        all_.temporary_bytes = wide_sum(all_.temporary_bytes, g[i].temporary_bytes)
+        all_.live_bytes = wide_sum(all_.live_bytes, g[i].live_bytes)
+        all_.lifetime_us = wide_sum(all_.lifetime_us, g[i].lifetime_us)
         all_.lifetime_events += g[i].lifetime_events
         all_.count += g[i].count
         all_.temporary_count += g[i].temporary_count
@@ -253,8 +255,9 @@ cdef int find_medians(Churn* c) noexcept nogil:
 cdef int by_bytes(const void* a, const void* b) noexcept nogil:
     cdef const ChurnSum* x = <const ChurnSum*> a
     cdef const ChurnSum* y = <const ChurnSum*> b
-    if x.bytes != y.bytes:
-        return -1 if x.bytes > y.bytes else 1
+    cdef int order = wide_order(y.bytes, x.bytes)
+    if order:
+        return order
     if x.count != y.count:
         return -1 if x.count > y.count else 1
     return (x.name > y.name) - (x.name < y.name)
@@ -272,14 +275,18 @@ cdef int by_temporary(const void* a, const void* b) noexcept nogil:
     return (x < y) - (x > y) if x != y else by_bytes(a, b)
 
 
-cdef inline double mean_of(u128 sum_, uint64_t n) noexcept nogil:
-    return <double> sum_ / <double> n if n else -1
+cdef inline double mean_of(double sum_, uint64_t n) noexcept nogil:
+    return sum_ / <double> n if n else -1
+
+
+cdef inline double mean_us(const ChurnSum* g) noexcept nogil:
+    return mean_of(wide_double(g.lifetime_us), g.timed_count)
 
 
 cdef int by_mean_us(const void* a, const void* b) noexcept nogil:
     # Those of which none ended come last.
-    cdef double x = mean_of((<const ChurnSum*> a).lifetime_us, (<const ChurnSum*> a).timed_count)
-    cdef double y = mean_of((<const ChurnSum*> b).lifetime_us, (<const ChurnSum*> b).timed_count)
+    cdef double x = mean_us(<const ChurnSum*> a)
+    cdef double y = mean_us(<const ChurnSum*> b)
     return (x < y) - (x > y) if x != y else by_bytes(a, b)
 
 

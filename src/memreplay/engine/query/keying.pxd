@@ -1,5 +1,6 @@
 # Which group each allocation is in: by its stack, or one by one, or by two such at once.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay.engine.base.bits cimport clz64
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport NONE32, Map64, Spans
 from memreplay.engine.base.slim cimport Slim, slim_at
@@ -70,11 +71,6 @@ cdef struct Sum:
     uint64_t name
     uint32_t group
     uint32_t stack     # the first that was met
-
-
-cdef extern from *:
-    int clz64 "__builtin_clzll"(unsigned long long) nogil
-    int ctz64 "__builtin_ctzll"(unsigned long long) nogil
 
 
 cdef inline uint32_t size_class(int64_t n_bytes) noexcept nogil:

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 from memreplay.engine.replay.label cimport CODE, label_frame
+from memreplay.engine.base.bits cimport ctz64
 from memreplay.engine.base.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
 )

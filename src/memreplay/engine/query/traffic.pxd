@@ -1,16 +1,16 @@
 # What came and went between two events, by group.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
-from memreplay.engine.base.hashmap cimport u128
+from memreplay.engine.base.wide cimport Wide
 from memreplay.engine.query.keying cimport Keys
 from memreplay.engine.replay.lives cimport Lives
 
 
 cdef struct Flow:
     # Of a group. No sum wraps, whatever sizes a file has.
-    u128 before_bytes      # live before the range
-    u128 came_bytes        # allocated in it
-    u128 went_bytes        # ended in it
+    Wide before_bytes      # live before the range
+    Wide came_bytes        # allocated in it
+    Wide went_bytes        # ended in it
     uint64_t before, came, went    # the same in allocations
     uint64_t name          # of the group, as in keying.Keys
 

@@ -8,8 +8,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
-from memreplay.engine.base.hashmap cimport NONE32, u128
+from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.base.wide cimport Wide, add_wide, wide_distance, wide_order, wide_sum
 from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried
 from memreplay.engine.replay.lives cimport Lives, bytes_of, counts
 
@@ -34,46 +35,40 @@ cdef Flow* flow_of(Traffic* t, uint32_t group) noexcept nogil:
 
 cdef inline void count_before(Flow* f, uint64_t n, bint ends) noexcept nogil:
     f.before += 1
-    f.before_bytes += n
+    add_wide(&f.before_bytes, n)
     if ends:
         f.went += 1
-        f.went_bytes += n
+        add_wide(&f.went_bytes, n)
 
 
 cdef inline void count_made(Flow* f, uint64_t n, bint ends) noexcept nogil:
     f.came += 1
-    f.came_bytes += n
+    add_wide(&f.came_bytes, n)
     if ends:
         f.went += 1
-        f.went_bytes += n
+        add_wide(&f.went_bytes, n)
 
 
 cdef inline void add_flow(Flow* to, const Flow* f) noexcept nogil:
-    to.before_bytes += f.before_bytes
-    to.came_bytes += f.came_bytes
-    to.went_bytes += f.went_bytes
+    to.before_bytes = wide_sum(to.before_bytes, f.before_bytes)
+    to.came_bytes = wide_sum(to.came_bytes, f.came_bytes)
+    to.went_bytes = wide_sum(to.went_bytes, f.went_bytes)
     to.before += f.before
     to.came += f.came
     to.went += f.went
-
-
-cdef inline u128 change_of(const Flow* f) noexcept nogil:
-    if f.came_bytes >= f.went_bytes:
-        return f.came_bytes - f.went_bytes
-    return f.went_bytes - f.came_bytes
 
 
 cdef int by_change(const void* a, const void* b) noexcept nogil:
     # The largest change first, then most traffic, then the name: the same order every time.
     cdef const Flow* x = <const Flow*> a
     cdef const Flow* y = <const Flow*> b
-    cdef u128 first = change_of(x)
-    cdef u128 second = change_of(y)
-    if first == second:
-        first = x.came_bytes + x.went_bytes
-        second = y.came_bytes + y.went_bytes
-    if first != second:
-        return -1 if first > second else 1
+    cdef int order = wide_order(wide_distance(y.came_bytes, y.went_bytes),
+                                wide_distance(x.came_bytes, x.went_bytes))
+    if order == 0:
+        order = wide_order(wide_sum(y.came_bytes, y.went_bytes),
+                           wide_sum(x.came_bytes, x.went_bytes))
+    if order:
+        return order
     return (x.name > y.name) - (x.name < y.name)
 
 

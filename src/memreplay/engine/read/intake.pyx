@@ -1,7 +1,7 @@
 """The window over the input, and the one loop that fills it and lets a reader run."""
 
 from cpython.buffer cimport PyBUF_WRITE
-from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytearray cimport PyByteArray_AsString
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t, uint64_t
@@ -94,7 +94,7 @@ cdef class Intake:
                     raise error
                 self.cut = error
             cur.eof = error is not None or stop < <size_t> len(block)
-            data = <uint8_t*> PyByteArray_AS_STRING(block)
+            data = <uint8_t*> PyByteArray_AsString(block)
             if kept <= start and (kept + (stop - start) >= need or cur.eof):
                 memcpy(data + start - kept, cur.p, kept)
                 cur.base = data + start - kept

@@ -5,7 +5,7 @@ No algorithm is in here but the last: what was noted is found again in PyTorch's
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_GetItem
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.list cimport PyList_GetItem, PyList_Size
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -257,7 +257,7 @@ cdef uint32_t kind_of(Joined* j, const Entry* e) except 0:
 
 cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
     # The kinds of a trace's events; the last first, as old ones may be missing.
-    cdef Py_ssize_t i, n = PyList_GET_SIZE(trace)
+    cdef Py_ssize_t i, n = PyList_Size(trace)
     cdef bytes made = PyBytes_FromStringAndSize(NULL, n * 4)
     cdef uint32_t* out = <uint32_t*> <char*> made
     cdef PyObject* found
@@ -269,7 +269,7 @@ cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
     cdef Slot64* first
     memset(out, 0, n * 4)
     for i in range(n - 1, -1, -1):
-        event = <object> PyList_GET_ITEM(trace, i)
+        event = <object> PyList_GetItem(trace, i)
         action = event["action"]
         if (action == "alloc" or action == "free_requested" or action == "free_completed"
                 or action == "free"):

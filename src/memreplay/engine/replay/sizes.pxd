@@ -1,9 +1,9 @@
 # How the allocator rounds requests, and which blocks it splits (docs/allocator.md).
 from libc.stdint cimport int64_t, uint64_t
+from memreplay.engine.base.bits cimport clz64
 
 cdef extern from *:
     const uint64_t NO_SPLIT_LIMIT "UINT64_MAX"
-    int clz64 "__builtin_clzll"(unsigned long long) nogil
 
 cdef enum:
     MIN_BLOCK = 512            # blocks are multiples of it

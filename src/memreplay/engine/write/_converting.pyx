@@ -5,7 +5,7 @@ is, keys that memreplay does not know included.
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memmove
@@ -113,7 +113,7 @@ cdef class Spelled:
 
     def __next__(self):
         cdef bytes out = PyBytes_FromStringAndSize(NULL, CHUNK)
-        cdef uint8_t* to = <uint8_t*> PyBytes_AS_STRING(out)
+        cdef uint8_t* to = <uint8_t*> PyBytes_AsString(out)
         cdef size_t n
         with nogil:
             n = _spelling.spelling_take(&self.s, &self.at, to, CHUNK)
