@@ -38,10 +38,15 @@ cdef enum Kind:
     V_ANNOTATION = 30    # dict, idx: row
     V_PAIR_LIST = 31     # list, idx: into pair_of (a pool id written as a list)
 
+# Bit sets over kinds. That of lists has a bit more than an int has, which is what C's enums are.
+cdef extern from *:
+    """
+    #define MEMREPLAY_LISTS (1u << 12 | 1u << 13 | 1u << 15 | 1u << 18 | 1u << 20 | 1u << 22 \\
+                             | 1u << 24 | 1u << 25 | 1u << 27 | 1u << 29 | 1u << 31)
+    """
+    const uint32_t LISTS "MEMREPLAY_LISTS"
+
 cdef enum:
-    # Bit sets over kinds.
-    LISTS = ((1 << 13) | (1 << 15) | (1 << 18) | (1 << 20) | (1 << 22) | (1 << 24) | (1 << 25)
-             | (1 << 27) | (1 << 29) | (1 << 31) | (1 << 12))
     DICTS = ((1 << 14) | (1 << 16) | (1 << 17) | (1 << 19) | (1 << 21) | (1 << 23) | (1 << 26)
              | (1 << 28) | (1 << 30))
     SCALARS_IN_MEMO = (1 << 5) | (1 << 6) | (1 << 8)   # need 64 bits beside the packed entry
@@ -54,7 +59,7 @@ cdef struct Value:
 
 
 cdef inline bint is_list(uint32_t kind) noexcept nogil:
-    return (<uint32_t> LISTS >> kind) & 1
+    return (LISTS >> kind) & 1
 
 
 cdef inline bint is_structural(uint32_t kind) noexcept nogil:

@@ -93,8 +93,8 @@ cdef class Excerpt:
             code = _excerpt.excerpt_init(&self.x, &holding.replay.r, &holding.h, a, stacks, least,
                                          seed)
             if code == OK:
-                code = _excerpt.excerpt_fill(&self.x, m, <uint32_t> _pickling.KIND_SMALL,
-                                             <uint32_t> _pickling.KIND_LARGE)
+                code = _excerpt.excerpt_fill(&self.x, m, _pickling.KIND_SMALL,
+                                             _pickling.KIND_LARGE)
         if code != OK:
             raise MemoryError
 

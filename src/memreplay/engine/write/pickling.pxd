@@ -6,10 +6,10 @@ from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Spans
 from memreplay.engine.read.tables cimport Tables
 
-cdef enum Kind:
+cdef extern from *:
     # Segment types of segments that no row of the file is: no ids of strings.
-    KIND_SMALL = 0xFFFFFFFE
-    KIND_LARGE = 0xFFFFFFFD
+    const uint32_t KIND_SMALL "0xFFFFFFFEu"
+    const uint32_t KIND_LARGE "0xFFFFFFFDu"
 
 
 cdef struct Pickling:

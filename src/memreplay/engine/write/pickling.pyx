@@ -231,9 +231,9 @@ cdef uint64_t put_segment(Pickling* p, const Excerpt* x, uint64_t row,
         put_number(p, K_REQUESTED_SIZE, s.requested_size)
     put_address(p, K_STREAM, s.stream)
     put_string(p, K_SEGMENT_TYPE)
-    if s.kind == <uint32_t> KIND_SMALL:
+    if s.kind == KIND_SMALL:
         put_word(p, b"small", &p.small)
-    elif s.kind == <uint32_t> KIND_LARGE:
+    elif s.kind == KIND_LARGE:
         put_word(p, b"large", &p.large)
     else:
         put_string(p, s.kind)
