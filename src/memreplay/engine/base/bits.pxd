@@ -8,9 +8,9 @@ cdef extern from *:
     #include <stdint.h>
     #if defined(__GNUC__) && defined(__SIZEOF_INT128__) && !defined(MEMREPLAY_PORTABLE)
 
-    static inline int memreplay_clz64(uint64_t n) { return __builtin_clzll(n); }
-    static inline int memreplay_ctz64(uint64_t n) { return __builtin_ctzll(n); }
-    static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
+    CYTHON_UNUSED static inline int memreplay_clz64(uint64_t n) { return __builtin_clzll(n); }
+    CYTHON_UNUSED static inline int memreplay_ctz64(uint64_t n) { return __builtin_ctzll(n); }
+    CYTHON_UNUSED static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
         __extension__ unsigned __int128 n = (unsigned __int128) a * b;
         *high = (uint64_t) (n >> 64);
         return (uint64_t) n;
@@ -19,24 +19,24 @@ cdef extern from *:
     #elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_ARM64)) && !defined(MEMREPLAY_PORTABLE)
 
     #include <intrin.h>
-    static inline int memreplay_clz64(uint64_t n) {
+    CYTHON_UNUSED static inline int memreplay_clz64(uint64_t n) {
         unsigned long highest;
         _BitScanReverse64(&highest, n);
         return 63 - (int) highest;
     }
-    static inline int memreplay_ctz64(uint64_t n) {
+    CYTHON_UNUSED static inline int memreplay_ctz64(uint64_t n) {
         unsigned long lowest;
         _BitScanForward64(&lowest, n);
         return (int) lowest;
     }
-    static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
+    CYTHON_UNUSED static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
         *high = __umulh(a, b);
         return a * b;
     }
 
     #else
 
-    static inline int memreplay_clz64(uint64_t n) {
+    CYTHON_UNUSED static inline int memreplay_clz64(uint64_t n) {
         int zeros = 0, step;
         for (step = 32; step; step /= 2)
             if (n >> (64 - step) == 0) {
@@ -45,11 +45,11 @@ cdef extern from *:
             }
         return zeros;
     }
-    static inline int memreplay_ctz64(uint64_t n) {
+    CYTHON_UNUSED static inline int memreplay_ctz64(uint64_t n) {
         return 63 - memreplay_clz64(n & (~n + 1));
     }
     /* By halves, as on paper. No sum wraps: (2^32 - 1)^2 + 2 * (2^32 - 1) is 2^64 - 1. */
-    static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
+    CYTHON_UNUSED static inline uint64_t memreplay_product(uint64_t a, uint64_t b, uint64_t *high) {
         uint64_t half = UINT32_MAX;
         uint64_t low = (a & half) * (b & half);
         uint64_t one = (a >> 32) * (b & half) + (low >> 32);
