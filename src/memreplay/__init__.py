@@ -187,3 +187,17 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext memreplay`: commands in the cells of a notebook (docs/notebooks.md)."""
+    from memreplay.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """`%unload_ext memreplay`."""
+    from memreplay.notebook.extension import unload
+
+    unload(shell)
