@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ class Shell:
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "nocolor"
-        self.ipython = InteractiveShell(config=config)
+        self.ipython: Any = cast("Any", InteractiveShell)(config=config)
         self.ipython.kernel = object() if notebook else None
         self.ipython.run_line_magic("load_ext", "memreplay")
 
@@ -36,12 +36,13 @@ class Shell:
         from IPython.core.interactiveshell import InteractiveShell
         from IPython.utils.capture import capture_output
 
-        InteractiveShell._instance = self.ipython  # whom `display` asks
+        shells = cast("Any", InteractiveShell)
+        shells._instance = self.ipython  # whom `display` asks
         try:
             with capture_output() as seen:
                 result = self.ipython.run_cell(code, store_history=True)
         finally:
-            InteractiveShell._instance = None
+            shells._instance = None
         return Cell(seen.stdout, seen.stderr, seen.outputs, result.error_in_exec)
 
     def complete(self, line: str) -> list[str]:
