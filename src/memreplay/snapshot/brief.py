@@ -48,7 +48,8 @@ def value_words(value: object) -> str:
         return f"<{'x'.join(map(str, value.shape)) or 'one'} {value.dtype}>"
     if isinstance(value, (tuple, list, dict, set, frozenset)):
         return _counted(value)
-    words = repr(value)
+    # Of a long text its begin is enough.
+    words = repr(value[: 2 * MOST_TEXT] if isinstance(value, (str, bytes)) else value)
     if len(words) <= MOST_TEXT:
         return words
     if isinstance(value, Struct):
@@ -59,7 +60,8 @@ def value_words(value: object) -> str:
 
 def _counted(value: Any) -> str:
     """A few short values as they are; of others how many there are, and of what."""
-    plain = all(isinstance(one, (int, float, str, type(None))) for one in value)
+    few = len(value) < MOST_TEXT  # more do not fit, and take long
+    plain = few and all(isinstance(one, (int, float, str, type(None))) for one in value)
     if not value or (plain and not isinstance(value, dict)):
         words = repr(value)
         if len(words) <= MOST_TEXT:
@@ -112,7 +114,11 @@ def _more(length: int, width: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    # A name in a snapshot is whatever somebody wrote there.
+    """Text as HTML shows it. A name in a snapshot is whatever somebody wrote there: markup, half a
+    character, one that turns the direction of what follows."""
     from html import escape
 
-    return escape(text[: 10 * MOST_TEXT])
+    cut = text[: 10 * MOST_TEXT]
+    if not cut.isprintable():
+        cut = "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)
+    return escape(cut)
