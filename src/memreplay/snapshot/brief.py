@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import NODEFAULT, Struct
@@ -105,6 +106,12 @@ def _cell(value: object) -> str:
             cells = (_escaped(value_words(row[name])) if name in row else "" for name in names)
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         return "\n".join([*lines, *_more(len(value), len(names)), "</table>"])
+    if isinstance(value, Mapping) and value:
+        lines = [
+            f"<tr><th>{_escaped(str(key))}</th><td>{_escaped(value_words(one))}</td></tr>"
+            for key, one in islice(value.items(), MOST_ROWS)
+        ]
+        return "\n".join(["<table>", *lines, *_more(len(value), 2), "</table>"])
     return _escaped(value if isinstance(value, str) else value_words(value))
 
 

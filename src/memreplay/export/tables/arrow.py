@@ -9,6 +9,7 @@ import numpy as np
 
 from memreplay.errors import LimitError, MissingExtraError
 from memreplay.export.tables.schema import NEEDS_PYARROW
+from memreplay.snapshot.brief import MOST_ROWS, html_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,6 +126,15 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.spec.name}: {self.rows} rows>"
+
+    def _repr_html_(self) -> str:
+        """Its first rows."""
+        names = tuple(self.schema.names)
+        batch = next(self.batches(), None)
+        columns: list[list[object]] = [[] for _ in names]
+        if batch is not None:
+            columns = [column.to_pylist() for column in batch.slice(0, MOST_ROWS).columns]
+        return html_columns(f"{self.spec.name}: {self.rows:,} rows", names, columns, self.rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows, up to `batching.ROWS` at a time."""
