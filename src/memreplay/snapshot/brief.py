@@ -96,23 +96,34 @@ def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], lengt
     return "\n".join([*lines, "</table>"])
 
 
+def _plain(value: object) -> str:
+    """A value as a reader of a table wants it: texts without quotes, numbers in groups."""
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else value_words(value)
+
+
 def _cell(value: object) -> str:
+    if isinstance(value, Struct) and _told(value):
+        value = (value,)
     if isinstance(value, (tuple, list)) and value and isinstance(value[0], Struct):
         told = [dict(_told(one)) if isinstance(one, Struct) else {} for one in value[:MOST_ROWS]]
         names = list(dict.fromkeys(name for row in told for name in row))
         head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
         lines = ["<table>", f"<tr>{head}</tr>"]
         for row in told:
-            cells = (_escaped(value_words(row[name])) if name in row else "" for name in names)
+            cells = (_escaped(_plain(row[name])) if name in row else "" for name in names)
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         return "\n".join([*lines, *_more(len(value), len(names)), "</table>"])
     if isinstance(value, Mapping) and value:
         lines = [
-            f"<tr><th>{_escaped(str(key))}</th><td>{_escaped(value_words(one))}</td></tr>"
+            f"<tr><th>{_escaped(str(key))}</th><td>{_escaped(_plain(one))}</td></tr>"
             for key, one in islice(value.items(), MOST_ROWS)
         ]
         return "\n".join(["<table>", *lines, *_more(len(value), 2), "</table>"])
-    return _escaped(value if isinstance(value, str) else value_words(value))
+    return _escaped(_plain(value))
 
 
 def _more(length: int, width: int) -> list[str]:

@@ -105,6 +105,23 @@ def test_as_ipython_shows_it(name: str, hostile: mr.Snapshot) -> None:
     )
 
 
+def test_a_table_has_its_first_rows(hostile: mr.Snapshot) -> None:
+    html = mr.table(hostile, "usage")._repr_html_()
+    rows = ElementTree.fromstring(html).findall("tr")
+    assert len(rows) == 1 + MOST_ROWS + 1
+    assert [row[1].text for row in rows[1:4]] == ["None", "0", "1"]  # the start, then events
+    assert rows[-1][0].text == f"… {301 - MOST_ROWS} more"
+
+
+def test_numbers_and_texts_are_for_readers(hostile: mr.Snapshot) -> None:
+    html = mr.peak(hostile, by="file").devices[0]._repr_html_()
+    assert f"<td>{300 << 19:,}</td>" in html
+    assert "<td>1</td>" in html  # the share, and no 1.0
+    assert "<td>&#x27;" not in html
+    peak = mr.Replay._repr_html_(hostile.replay())
+    assert "<th>event_index</th>" in peak
+
+
 def test_no_public_class_is_forgotten() -> None:
     """What has no table is short text that a user wrote, or an error."""
     plain = {"Change", "Limits", "TreeShape", "PageView", "Rule"}

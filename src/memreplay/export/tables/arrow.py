@@ -130,10 +130,13 @@ class Table:
     def _repr_html_(self) -> str:
         """Its first rows."""
         names = tuple(self.schema.names)
-        batch = next(self.batches(), None)
         columns: list[list[object]] = [[] for _ in names]
-        if batch is not None:
-            columns = [column.to_pylist() for column in batch.slice(0, MOST_ROWS).columns]
+        for batch in self.batches():
+            left = MOST_ROWS - len(columns[0])
+            for column, more in zip(columns, batch.slice(0, left).columns, strict=True):
+                column += more.to_pylist()
+            if len(columns[0]) == min(MOST_ROWS, self.rows):
+                break
         return html_columns(f"{self.spec.name}: {self.rows:,} rows", names, columns, self.rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
