@@ -14,6 +14,7 @@ ROUNDS      ?= 3
 FUZZ_ARGS   ?=
 BASE        ?=
 MUTANT_ARGS ?=
+PUBLIC_ARGS ?=
 EXAMPLE     ?= examples/transformer_step.pkl.gz
 
 comma   := ,
@@ -35,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing gate viewer sanitize fuzz coverage mutants docs schemas images build clean
+.PHONY: help demo test bench lint typing gate viewer sanitize fuzz coverage mutants docs schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -95,6 +96,9 @@ docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and fo
 
 schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md anew, from the records of results
 	$(BIN)/python ci/schemas.py
+
+public: $(VENV)/built.stamp ## list all that users build on in ci/public.txt; PUBLIC_ARGS=--drop lets something go
+	$(BIN)/python ci/public.py $(PUBLIC_ARGS)
 
 images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
 	ci/viewer-tools && .venv-viewer/bin/python viewer/screenshots.py docs/images

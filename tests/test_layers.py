@@ -44,7 +44,7 @@ LIGHT = ("errors", "commands", "render", "__init__", "__main__")  # start withou
 FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
-    *("textual", "distributed", "dask", "cloudpickle"),
+    *("textual", "distributed", "dask", "cloudpickle", "IPython"),
 )
 # Loaded by workers that write, before their memory is bounded: what it takes is no file's.
 WRITING = {("commands", "fleet", "writing")}

@@ -202,7 +202,11 @@ def test_the_library_has_python_to_run() -> None:
     "document",
     [
         *DOCUMENTS,
-        *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md") if (ROOT / name).exists()),
+        *(
+            ROOT / name
+            for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+            if (ROOT / name).exists()
+        ),
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )

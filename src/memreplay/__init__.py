@@ -176,6 +176,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
+        if not name.startswith("_"):
+            from memreplay.deprecation import new_name
+
+            if (now := new_name(name)) is not None:
+                return globals().get(now) or __getattr__(now)
         raise AttributeError(f"module 'memreplay' has no attribute {name!r}")
     from importlib import import_module
 
@@ -187,3 +192,17 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext memreplay`: commands in the cells of a notebook (docs/notebooks.md)."""
+    from memreplay.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """`%unload_ext memreplay`."""
+    from memreplay.notebook.extension import unload
+
+    unload(shell)

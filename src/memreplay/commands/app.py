@@ -112,7 +112,8 @@ class App(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does; of what is no command it says what may have been meant."""
         name = args[0] if args else ""
-        if name and name not in COMMANDS and not name.startswith("-"):
+        wrong = name and name not in COMMANDS and not name.startswith("-")
+        if wrong and not ctx.resilient_parsing:  # completion says nothing of it
             ctx.fail(f"No such command {name!r}; {_meant(name)}")
         return super().resolve_command(ctx, args)
 

@@ -29,8 +29,12 @@ from memreplay.recording.modules import Modules
 from memreplay.recording.optimizers import Optimizers
 from memreplay.recording.steps import Steps
 from memreplay.recording.writing import checked, noted, write
+from memreplay.snapshot.brief import html_table, value_words
 from memreplay.snapshot.snapshot import Snapshot
 from memreplay.snapshot.snapshot import open as open_snapshot
+
+# What a prompt shows; the snapshot is long.
+_SHOWN = ("peak_bytes", "categories", "phases", "modules", "steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,13 @@ class Estimate:
     """The peak of each step."""
     snapshot: dict[str, Any] = field(repr=False)
     """As PyTorch's `_snapshot()` has it, and what was noted (docs/format.md)."""
+
+    def __repr__(self) -> str:
+        said = (f"{name}={value_words(getattr(self, name))}" for name in _SHOWN)
+        return f"Estimate({', '.join(said)})"
+
+    def _repr_html_(self) -> str:
+        return html_table("Estimate", [(name, getattr(self, name)) for name in _SHOWN])
 
     def open(self) -> Snapshot:
         """It as memreplay reads it, for `memreplay.peak` and the like."""

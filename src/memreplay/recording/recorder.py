@@ -101,6 +101,9 @@ class Recorder:
         if not overwrite and os.path.lexists(self.path):
             raise UsageError(f"{self.path} is there already; overwrite=True writes over it")
 
+    def __repr__(self) -> str:
+        return f"<Recorder {self.path}: {'recording' if self in _active else 'not recording'}>"
+
     # --- begin and end ----------------------------------------------------------------------------
 
     def __enter__(self) -> Recorder:

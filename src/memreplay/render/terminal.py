@@ -36,7 +36,12 @@ def render_terminal(document: Document, *, width: int) -> str:
 
     out = StringIO()
     console = Console(
-        file=out, width=width, force_terminal=True, color_system="standard", _environ={}
+        file=out,
+        width=width,
+        force_terminal=True,
+        force_jupyter=False,  # in a notebook, too, this is text
+        color_system="standard",
+        _environ={},
     )
     for line in lay_out(document, width):
         text = Text.assemble(*((part, _STYLES[style]) for part, style in line))

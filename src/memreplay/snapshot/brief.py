@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import NODEFAULT, Struct
@@ -48,7 +49,8 @@ def value_words(value: object) -> str:
         return f"<{'x'.join(map(str, value.shape)) or 'one'} {value.dtype}>"
     if isinstance(value, (tuple, list, dict, set, frozenset)):
         return _counted(value)
-    words = repr(value)
+    # Of a long text its begin is enough.
+    words = repr(value[: 2 * MOST_TEXT] if isinstance(value, (str, bytes)) else value)
     if len(words) <= MOST_TEXT:
         return words
     if isinstance(value, Struct):
@@ -59,7 +61,8 @@ def value_words(value: object) -> str:
 
 def _counted(value: Any) -> str:
     """A few short values as they are; of others how many there are, and of what."""
-    plain = all(isinstance(one, (int, float, str, type(None))) for one in value)
+    few = len(value) < MOST_TEXT  # more do not fit, and take long
+    plain = few and all(isinstance(one, (int, float, str, type(None))) for one in value)
     if not value or (plain and not isinstance(value, dict)):
         words = repr(value)
         if len(words) <= MOST_TEXT:
@@ -93,17 +96,34 @@ def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], lengt
     return "\n".join([*lines, "</table>"])
 
 
+def _plain(value: object) -> str:
+    """A value as a reader of a table wants it: texts without quotes, numbers in groups."""
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else value_words(value)
+
+
 def _cell(value: object) -> str:
+    if isinstance(value, Struct) and _told(value):
+        value = (value,)
     if isinstance(value, (tuple, list)) and value and isinstance(value[0], Struct):
         told = [dict(_told(one)) if isinstance(one, Struct) else {} for one in value[:MOST_ROWS]]
         names = list(dict.fromkeys(name for row in told for name in row))
         head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
         lines = ["<table>", f"<tr>{head}</tr>"]
         for row in told:
-            cells = (_escaped(value_words(row[name])) if name in row else "" for name in names)
+            cells = (_escaped(_plain(row[name])) if name in row else "" for name in names)
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         return "\n".join([*lines, *_more(len(value), len(names)), "</table>"])
-    return _escaped(value if isinstance(value, str) else value_words(value))
+    if isinstance(value, Mapping) and value:
+        lines = [
+            f"<tr><th>{_escaped(str(key))}</th><td>{_escaped(_plain(one))}</td></tr>"
+            for key, one in islice(value.items(), MOST_ROWS)
+        ]
+        return "\n".join(["<table>", *lines, *_more(len(value), 2), "</table>"])
+    return _escaped(_plain(value))
 
 
 def _more(length: int, width: int) -> list[str]:
@@ -112,7 +132,11 @@ def _more(length: int, width: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    # A name in a snapshot is whatever somebody wrote there.
+    """Text as HTML shows it. A name in a snapshot is whatever somebody wrote there: markup, half a
+    character, one that turns the direction of what follows."""
     from html import escape
 
-    return escape(text[: 10 * MOST_TEXT])
+    cut = text[: 10 * MOST_TEXT]
+    if not cut.isprintable():
+        cut = "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)
+    return escape(cut)

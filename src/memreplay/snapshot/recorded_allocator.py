@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
+from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class Recorded:
 
     def __repr__(self) -> str:
         return f"<Recorded: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("settings", spelled(self.settings)), ("outcome", self.outcome)]
+        return html_table("Recorded", rows)
 
     @cached_property
     def _seen(self) -> dict[int, int]:

@@ -137,3 +137,34 @@ def test_tables_of_a_notebook() -> None:
     assert f"{41 - MOST_ROWS} more" in live._repr_html_()
     assert "f0&lt;script&gt;" in device._repr_html_()
     assert "more" not in snapshot(3).replay().live_at(event=2)._repr_html_()
+
+
+HOSTILE = "</td><script>alert(1)</script>\x1b[31m\u202e\ud800 &amp; \n"
+
+
+def test_hostile_text_is_text() -> None:
+    class Named(Record, frozen=True):
+        text: str
+        many: tuple[Inner, ...] = ()
+
+    html = Named(HOSTILE, (Inner(HOSTILE),) * 3)._repr_html_()
+    ElementTree.fromstring(html)
+    html.encode()  # half a character could not be sent to a browser
+    assert "<script" not in html
+    assert not {"\x1b", "\u202e"} & set(html)
+    shown = "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e\\ud800 &amp;amp; \\n"
+    assert html.count(shown) == 1 + 3
+    assert repr(Named(HOSTILE)).isprintable()
+
+
+def test_what_is_long_takes_no_time() -> None:
+    # By what is looked at, and not by a clock.
+    class Seen(tuple):  # type: ignore[type-arg]
+        __slots__ = ()
+
+        def __repr__(self) -> str:
+            raise AssertionError("all of it was spelled")
+
+    assert value_words(Seen(range(100_000))) == "<Seen of 100000 int>"
+    assert len(value_words("x" * 10_000_000)) == 80
+    assert len(value_words(b"x" * 10_000_000)) < 85

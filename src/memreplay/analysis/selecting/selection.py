@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from memreplay.errors import UsageError
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.snapshot.model import By, Filters, MeasureName
 
 
-class Selection(Struct, frozen=True):
+class Selection(Record, frozen=True):
     """Which bytes, of what, in which groups; a question takes from it what concerns it.
 
     Which events were read is the snapshot's own: `memreplay.open` has a range.

@@ -51,22 +51,34 @@ GROUPS = {
 }
 
 
-# What options were called before, for one version more.
-RENAMED = {"--only-baseline": "--only-carried-over", "--no-baseline": "--no-carried-over"}
-
-
 class Command(click.Command):
     """A command whose function returns its exit code, None for 0; it knows the old names of
     options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, with the new names for old ones."""
-        known = {name for param in self.params for name in param.opts}
-        for old in RENAMED.keys() & set(args):
-            if RENAMED[old] in known:
-                click.echo(f"memreplay: {old} is now {RENAMED[old]}", err=True)
-        args = [RENAMED[arg] if RENAMED.get(arg) in known else arg for arg in args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self._renamed(args, quiet=ctx.resilient_parsing))
+
+    def _renamed(self, args: list[str], *, quiet: bool) -> list[str]:
+        known = {name: param for param in self.params for name in param.opts}
+        found = list(args)
+        for at, arg in enumerate(args):
+            if arg == "--":
+                break
+            name, equals, value = arg.partition("=")
+            param = known.get(name)
+            if not name.startswith("--") or (param and not getattr(param, "hidden", False)):
+                continue
+            from memreplay.deprecation import OPTIONS, option_note  # late: for what is not known
+
+            old = OPTIONS.get(name)
+            if old is None or (param is None and old.now not in known):
+                continue
+            if not quiet:
+                click.echo(f"memreplay: {option_note(name)}", err=True)
+            if param is None:
+                found[at] = f"{old.now}{equals}{value}"
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function, and end with what it returns."""

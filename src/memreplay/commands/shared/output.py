@@ -56,11 +56,15 @@ def _terminal_lines() -> int:
 
 
 def terminal_width() -> int:
-    """COLUMNS, else the width of the terminal that stdout is, else PIPE_WIDTH."""
+    """COLUMNS, else the width that stdout says it has (a cell of a notebook, which is no file), or
+    that of the terminal that it is, else PIPE_WIDTH."""
     # As shutil.get_terminal_size, which would import bz2 and lzma for it.
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
+    said: int = getattr(sys.stdout, "columns", 0)
+    if said:
+        return said
     try:
         return os.get_terminal_size(1).columns or PIPE_WIDTH
     except OSError:
@@ -68,11 +72,15 @@ def terminal_width() -> int:
 
 
 def wants_colour() -> bool:
-    """Whether stdout is a terminal; NO_COLOR, then FORCE_COLOR, overrule it when not empty."""
+    """Whether stdout is a terminal, or says that it shows colours; NO_COLOR, then FORCE_COLOR,
+    overrule it when not empty."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
+    said: bool | None = getattr(sys.stdout, "shows_colour", None)
+    if said is not None:
+        return said
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from memreplay.errors import LimitError, MissingExtraError
 from memreplay.export.tables.schema import NEEDS_PYARROW
+from memreplay.snapshot.brief import MOST_ROWS, html_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,6 +126,18 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.spec.name}: {self.rows} rows>"
+
+    def _repr_html_(self) -> str:
+        """Its first rows."""
+        names = tuple(self.schema.names)
+        columns: list[list[object]] = [[] for _ in names]
+        for batch in self.batches():
+            left = MOST_ROWS - len(columns[0])
+            for column, more in zip(columns, batch.slice(0, left).columns, strict=True):
+                column += more.to_pylist()
+            if len(columns[0]) == min(MOST_ROWS, self.rows):
+                break
+        return html_columns(f"{self.spec.name}: {self.rows:,} rows", names, columns, self.rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows, up to `batching.ROWS` at a time."""

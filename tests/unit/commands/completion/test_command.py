@@ -41,6 +41,7 @@ def test_another_shell(runner: CliRunner) -> None:
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),
         ("memreplay sql x", "2", {"file,x"}),
+        ("memreplay nothing --x", "2", set()),
     ],
 )
 def test_what_is_offered(words: str, number: str, offered: set[str]) -> None:

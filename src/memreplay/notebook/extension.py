@@ -1,0 +1,90 @@
+"""`%load_ext memreplay`: the magics, and how their words are completed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from memreplay.errors import MemreplayError
+from memreplay.notebook.completing import complete
+from memreplay.notebook.ran import Ran
+from memreplay.notebook.running import run, split
+
+NAME = "memreplay"
+
+
+def load(shell: Any) -> None:
+    """Gives an IPython shell `%memreplay` and `%%memreplay`."""
+    magics = Magics(shell)
+    shell.register_magic_function(magics.line, "line", NAME)
+    shell.register_magic_function(magics.cell, "cell", NAME)
+    for word in (f"%{NAME}", f"%%{NAME}"):
+        if word not in _hooked(shell):
+            shell.set_hook("complete_command", complete, str_key=word)
+
+
+def unload(shell: Any) -> None:
+    """Takes the magics away again."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop(NAME, None)
+
+
+def _hooked(shell: Any) -> set[str]:
+    hooks = getattr(shell.Completer, "custom_completers", None)
+    return set(getattr(hooks, "strs", ()))
+
+
+class Magics:
+    """Both magics of one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._recorder: Any = None
+
+    @property
+    def inline(self) -> bool:
+        """Whether cells are those of a notebook, which shows pages and colours."""
+        return getattr(self._shell, "kernel", None) is not None
+
+    def line(self, line: str) -> Ran | None:
+        """Runs a command of memreplay in this process: %memreplay peak snap.pkl --top 5
+
+        The line is that of a shell, without patterns; {name} and $name stand for variables. What
+        it writes is shown, and the value has it, too: .stdout, .json(), .exit_code.
+        %memreplay --help lists the commands; help(memreplay) is the Python API.
+        """
+        try:
+            return self._run(split(line))
+        except MemreplayError as error:
+            raise _usage(error) from None
+
+    def cell(self, line: str, cell: str) -> None:
+        """Records what the cell does to the memory of a CUDA or XPU device, and reports it.
+
+        %%memreplay --help lists the options. Needs PyTorch and such a device.
+        """
+        # Late: most notebooks are about files.
+        from memreplay.notebook.recording import CellRecorder, asked_of
+
+        if self._recorder is None:
+            self._recorder = CellRecorder(self._shell, self._run)
+        try:
+            asked = asked_of(line)
+            if asked is not None:
+                self._recorder.record(asked, cell)
+        except MemreplayError as error:
+            raise _usage(error) from None
+
+    def _run(self, words: tuple[str, ...]) -> Ran:
+        count = self._shell.execution_count
+        return run(words, inline=self.inline, is_shown=partial(self._is_cell, count))
+
+    def _is_cell(self, count: int) -> bool:
+        return bool(self._shell.execution_count == count)
+
+
+def _usage(error: MemreplayError) -> Exception:
+    """As the error that IPython shows in one line, without a traceback."""
+    from IPython.core.error import UsageError
+
+    return UsageError(str(error))

@@ -1,0 +1,134 @@
+"""`%%memreplay`: a cell recorded on a GPU, and what is to be said of it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from memreplay.commands.shared.asking import asks
+from memreplay.commands.shared.helping import Command
+from memreplay.commands.shared.options import force_option, history_options
+from memreplay.errors import UsageError
+from memreplay.notebook.running import split
+from memreplay.recording.recorder import Recorder
+
+NAME = "cell.pickle"
+
+
+class Asked(Struct, frozen=True):
+    """How to record, where to, and which command to run then."""
+
+    output: str | None
+    force: bool
+    stacks: str
+    max_entries: int | None
+    model: tuple[str, ...]
+    optimizer: tuple[str, ...]
+    show: str
+
+
+@click.command(
+    "%%memreplay",
+    cls=Command,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+Examples:
+  %%memreplay
+  %%memreplay --model model --optimizer optimizer --show "peak --by module"
+  %%memreplay -o step.pickle.gz --show view""",
+)
+@history_options
+@click.option("--model", multiple=True, metavar="NAME", help="A model that is there already.")
+@click.option("--optimizer", multiple=True, metavar="NAME", help="Likewise an optimizer.")
+@click.option(
+    "--show",
+    default="report",
+    show_default=True,
+    metavar="COMMAND",
+    help="What to say of the snapshot: a command without its FILE (peak --top 5).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=str),
+    metavar="OUT",
+    help="Write the snapshot to this file (default: one that goes with the notebook's kernel).",
+)
+@force_option
+@asks(Asked)
+def options(asked: Asked) -> Asked:
+    """Record what this cell does to the memory of a CUDA or XPU device, and report it.
+
+    Needs PyTorch and such a device.
+    """
+    return asked
+
+
+def asked_of(line: str) -> Asked | None:
+    """What the cell's first line asks; None for help, which is printed. Raises UsageError."""
+    try:
+        with options.make_context("%%memreplay", list(split(line))) as context:
+            found: Asked = options.callback(**context.params)  # type: ignore[misc]
+            return found
+    except click.exceptions.Exit:
+        return None
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None
+
+
+class CellRecorder:
+    """Records cells of one shell. A snapshot that nobody named is there until the next one."""
+
+    def __init__(self, shell: Any, show: Callable[[tuple[str, ...]], object]) -> None:
+        self._shell = shell
+        self._show = show
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def record(self, asked: Asked, cell: str) -> None:
+        """Runs the cell; whatever it raises is raised again, after the report."""
+        first, *rest = split(asked.show) or ("report",)
+        recorder = Recorder(
+            asked.output or self._passing(),
+            model=self._named(asked.model),
+            optimizer=self._named(asked.optimizer),
+            stacks=asked.stacks,  # type: ignore[arg-type]
+            max_entries=asked.max_entries,
+            overwrite=asked.force or asked.output is None,
+        )
+        began = False
+        try:
+            with recorder:
+                began = True
+                run_cell(self._shell, cell)
+        finally:
+            if began and os.path.exists(recorder.path):
+                self._show((first, recorder.path, *rest))
+
+    def _passing(self) -> str:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="memreplay-")
+        return os.path.join(self._folder.name, NAME)
+
+    def _named(self, names: tuple[str, ...]) -> list[Any]:
+        for name in names:
+            if name not in self._shell.user_ns:
+                raise UsageError(f"{name}: the notebook has nothing of this name")
+        return [self._shell.user_ns[name] for name in names]
+
+
+def run_cell(shell: Any, cell: str) -> None:
+    """Runs a cell's code; the value of a last expression is the cell's."""
+    source = shell.transform_cell(cell)
+    name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
+    body = shell.transform_ast(shell.compile.ast_parse(source, filename=name)).body
+    last = [body.pop()] if body and isinstance(body[-1], ast.Expr) else []
+    exec(shell.compile(ast.Module(body, []), name, "exec"), shell.user_global_ns, shell.user_ns)
+    if last:
+        shown = shell.compile(ast.Interactive(last), name, "single")
+        exec(shown, shell.user_global_ns, shell.user_ns)

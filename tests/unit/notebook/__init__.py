@@ -1,0 +1,1 @@
+"""Tests of commands in the cells of a notebook."""

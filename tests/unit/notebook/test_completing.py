@@ -1,0 +1,42 @@
+"""Tests of notebook/completing.py: words of a line that may come next."""
+
+from __future__ import annotations
+
+import pytest
+
+from memreplay.notebook.completing import completions
+from tests.conftest import ROOT
+from tests.unit.notebook.shells import Shell
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("%memreplay pea", ["peak"]),
+        ("memreplay pea", ["peak"]),
+        ("%memreplay peak snap.pkl --tree-d", ["--tree-depth"]),
+        ("%memreplay peak 'my snap.pkl' --tree-d", ["--tree-depth"]),
+        ("%memreplay peak 'my snap --tree-d", ["--tree-depth"]),
+        ("%memreplay peak --format ", ["text", "json"]),
+        ("%memreplay nothing --x", []),
+        ("%%memreplay --max", ["--max-entries"]),
+        ("%%memreplay --stacks ", ["python", "all"]),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert completions(text) == found
+
+
+@pytest.mark.parametrize("text", ["%memreplay peak sna", "%memreplay export x -o ", "print(1)"])
+def test_files_are_left_to_others(text: str) -> None:
+    assert completions(text) is None
+
+
+def test_ipython_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shell = Shell(notebook=True)
+    assert shell.complete("%memreplay fragm") == ["fragmentation"]
+    assert "--tree-depth" in shell.complete("%memreplay peak --tree-d")
+    assert "--max-entries" in shell.complete("%%memreplay --max")
+    assert shell.complete("%memreplay peak exampl") == ["examples/"]
+    assert "staticmethod" in shell.complete("staticm")
