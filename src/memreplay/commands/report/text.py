@@ -55,6 +55,22 @@ def report_document(report: Overview) -> Document:
     return tuple(blocks)
 
 
+def report_line(report: Overview) -> str:
+    """The worst device in a line: its peak, whether memory ran out, whether it leaks."""
+    if not report.devices:
+        return "neither events nor segments"
+    device = report.devices[0]
+    peak, ran, _ = _headline(device)
+    leaks = device.leaks
+    judged = leaks is not None and leaks.source is not None and device.leaks_judged
+    leaking = leaks is not None and (leaks.leaks_total or leaks.whole_bytes_per_step)
+    told = _leaks(device) if judged and leaking else "none found" if judged else "not judged"
+    words = [peak, ran, f"leaks: {told}"]
+    if not device.trusted:
+        words.append("numbers in doubt")
+    return ", ".join(words)
+
+
 def _page(device: DeviceOverview) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
     blocks += _holders(device)
