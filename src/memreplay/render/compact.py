@@ -59,15 +59,17 @@ def _block(block: Block) -> Iterator[CompactLine]:
 
 
 def _table(table: Table) -> Iterator[CompactLine]:
-    head = _BETWEEN.join(table.titles)
+    head = _BETWEEN.join(map(clean, table.titles)).rstrip()
     yield CompactLine(head)
+    # Below a call are its callers; below anything else is the rest of it.
+    below = _CALLED_BY if "callers" in table.titles[-1] else " "
     for row in table.rows:
-        yield CompactLine(_row(row), head)
+        yield CompactLine(_row(row, below), head)
 
 
-def _row(row: Row) -> str:
+def _row(row: Row, below: str) -> str:
     cells = _BETWEEN.join(map(_words, row.cells)).rstrip()
-    return _CALLED_BY.join((cells, *(_words(place) for place, _ in row.below)))
+    return below.join((cells, *(_words(place) for place, _ in row.below)))
 
 
 def _words(words: Words) -> str:

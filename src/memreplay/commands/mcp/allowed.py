@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 from collections.abc import Sequence
-from typing import IO
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -32,7 +31,7 @@ class Identity(Struct, frozen=True):
 
 
 class AllowedFile(Struct, frozen=True):
-    """A file that may be read: its real path, what to call it, what it was when it was looked at."""
+    """A file that may be read: its real path, what to call it, and what it was when looked at."""
 
     root: str
     path: str
@@ -89,7 +88,7 @@ class Allowed:
         except OSError:
             return False
 
-    def open(self, file: AllowedFile) -> IO[bytes]:
+    def open(self, file: AllowedFile) -> BinaryIO:
         """The file, opened from its folder on without following any link: whoever swaps a part of
         the path after it was looked at gets an error. Raises OSError and UsageError."""
         opener = os.open(file.root, os.O_RDONLY | _DIRECTORY | _CLOEXEC)
@@ -111,7 +110,7 @@ class Allowed:
         except BaseException:
             os.close(number)
             raise
-        return io.open(file.name, "rb", opener=lambda _name, _flags: number)
+        return open(file.name, "rb", opener=lambda _name, _flags: number)
 
     def _check(self, name: str, found: os.stat_result) -> None:
         if stat.S_ISDIR(found.st_mode):

@@ -19,11 +19,14 @@ By = Annotated[
         " pool, size; several: category,file"
     ),
 ]
+ByToo = Annotated[str, Meta(description="as in peak")]
 When = Annotated[
-    str, Meta(description="peak, peak:2, start, end, event 1200, 1.5s, NAME or NAME:peak")
+    str,
+    Meta(description="peak, peak:2, start, end, 1200 (event), 1.5s, an annotation, NAME:peak"),
 ]
+WhenToo = Annotated[str, Meta(description="as in at")]
 Size = Annotated[str, Meta(description="as 80GiB")]
-Pattern = Annotated[str, Meta(description="regex on file:line, function")]
+Pattern = Annotated[str, Meta(description="regex on file:line or function")]
 Measure = Literal["requested", "held", "active", "allocated", "reserved"]
 
 
@@ -35,9 +38,7 @@ class FilesArguments(Nothing, kw_only=True):
     """`files`."""
 
     match: Annotated[str, Meta(description="part of the path")] = ""
-    check: Annotated[
-        bool, Meta(description="also open each: peak, failed requests, leaks")
-    ] = False
+    check: Annotated[bool, Meta(description="also open each: peak, failed requests, leaks")] = False
 
 
 class OfFile(Nothing, kw_only=True):
@@ -66,13 +67,14 @@ class Chosen(OfDevice, kw_only=True):
     top: Top = 5
     measure: Measure = "requested"
     include: Pattern | UnsetType = UNSET
-    exclude: Pattern | UnsetType = UNSET
+    exclude: str | UnsetType = UNSET
 
 
 class AtArguments(Chosen, kw_only=True):
     """`at`."""
 
     when: When
+    by: ByToo | UnsetType = UNSET
 
 
 class DiffArguments(Nothing, kw_only=True):
@@ -80,8 +82,8 @@ class DiffArguments(Nothing, kw_only=True):
 
     base: str
     new: str
-    when: When = "peak"
-    by: By | UnsetType = UNSET
+    when: WhenToo = "peak"
+    by: ByToo | UnsetType = UNSET
     top: Top = 8
     measure: Measure = "requested"
     device: int | UnsetType = UNSET
@@ -91,11 +93,11 @@ class DiffArguments(Nothing, kw_only=True):
 class LeaksArguments(OfDevice, kw_only=True):
     """`leaks`."""
 
-    by: By | UnsetType = UNSET
+    by: ByToo | UnsetType = UNSET
     top: Top = 3
-    windows: Annotated[
-        int, Meta(ge=5, le=4096, description="equal parts in place of steps")
-    ] | UnsetType = UNSET
+    windows: (
+        Annotated[int, Meta(ge=5, le=4096, description="equal parts in place of steps")] | UnsetType
+    ) = UNSET
     total_memory: Size | UnsetType = UNSET
 
 
@@ -103,7 +105,7 @@ class OomArguments(OfDevice, kw_only=True):
     """`oom`."""
 
     oom: Annotated[int, Meta(ge=1, description="which failed request")] = 1
-    by: By | UnsetType = UNSET
+    by: ByToo | UnsetType = UNSET
     top: Top = 3
     total_memory: Size | UnsetType = UNSET
 
@@ -111,7 +113,7 @@ class OomArguments(OfDevice, kw_only=True):
 class FragmentationArguments(OfDevice, kw_only=True):
     """`fragmentation`."""
 
-    when: When | UnsetType = UNSET
+    when: WhenToo | UnsetType = UNSET
     top: Top = 5
 
 
@@ -123,9 +125,12 @@ class SimulateArguments(OfDevice, kw_only=True):
     ] = ""
     total_memory: Size | UnsetType = UNSET
     search: Annotated[bool, Meta(description="try some 30 settings")] = False
-    scale: Annotated[
-        float, Meta(ge=0, le=1000, description="of the chosen allocations' sizes; 0: none")
-    ] | UnsetType = UNSET
+    scale: (
+        Annotated[
+            float, Meta(ge=0, le=1000, description="of the chosen allocations' sizes; 0: none")
+        ]
+        | UnsetType
+    ) = UNSET
     category: Annotated[str, Meta(description="chosen: activations")] | UnsetType = UNSET
     include: Annotated[str, Meta(description="chosen: regex")] | UnsetType = UNSET
 
@@ -161,7 +166,8 @@ def read_arguments(record: type[T], given: Mapping[str, Any]) -> T:
         names = ", ".join(record.__struct_fields__)
         place = _PLACE.match(str(error))
         words = f"{place[2]}: {place[1]}" if place and place[2] else str(error)
-        words = words.replace("Object contains", "there is an").replace("Object missing", "missing")
+        words = words.replace("Object contains an", "no such argument:").replace("Object m", "m")
+        words = words.replace("Expected", "expected").replace("unknown field ", "")
         words = words.replace("`", "")
         raise UsageError(f"{words}; the arguments are: {names}") from None
 

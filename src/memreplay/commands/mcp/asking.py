@@ -12,8 +12,6 @@ from memreplay.commands.mcp.kept import Kept
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import MemreplayError
-from memreplay.io.limits import Limits
-from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -67,14 +65,19 @@ class Asking(Struct, frozen=True):
         return told(file.name, lambda: self._opened(file, salvage))
 
     def _opened(self, file: AllowedFile, salvage: bool) -> Snapshot:
+        from memreplay.io.limits import Limits
+        from memreplay.snapshot.snapshot import open as open_snapshot
+
         with self.allowed.open(file) as source:
-            return open_snapshot(
+            snapshot = open_snapshot(
                 source,
                 progress=lambda _done, _total: self.check(),
                 limits=Limits(**dict(self.reading.limits)),
                 salvage=salvage,
                 project=self.reading.project,
             )
+        snapshot.file_bytes = file.identity.size
+        return snapshot
 
 
 def told(name: str, work: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""Keeps the snapshots that were asked about last, so that a file is read once for many questions."""
+"""Keeps the snapshots that were asked last, so that many questions read a file once."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import Lock, RLock
+from typing import TYPE_CHECKING
 
-from memreplay.commands.mcp.allowed import AllowedFile, Identity
-from memreplay.snapshot.snapshot import Snapshot
+if TYPE_CHECKING:
+    from memreplay.commands.mcp.allowed import AllowedFile, Identity
+    from memreplay.snapshot.snapshot import Snapshot
 
 MOST = 4
 # Bytes of pickles that the kept ones were read from: columns and replays take about as much.
 MOST_BYTES = 1 << 30
 
-Key = tuple[Identity, bool]
+Key = tuple["Identity", bool]
+Read = Callable[["AllowedFile", bool], "Snapshot"]
 
 
 class _Entry:
@@ -25,9 +28,6 @@ class _Entry:
         self.snapshot: Snapshot | None = None
         self.users = 0
         self.dropped = False
-
-
-Read = Callable[[AllowedFile, bool], Snapshot]
 
 
 class Kept:

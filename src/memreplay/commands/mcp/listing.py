@@ -63,7 +63,7 @@ def list_files(
             file = asking.allowed.file(name)
         except UsageError:
             continue  # it went, or became something else
-        row = (name, size(file.identity.size), time_utc(file.identity.mtime_ns // 1000))
+        row = (name, size(file.identity.size), _seconds(file.identity.mtime_ns))
         if not arguments.check:
             rows.append(row)
             continue
@@ -85,6 +85,11 @@ def list_files(
     return lines
 
 
+def _seconds(ns: int) -> str:
+    """A time, as no one asks for more than seconds of when a file was written."""
+    return time_utc(ns // 10**9 * 10**6).replace(".000000", "")
+
+
 def _total(found: int, there: int, match: str, allowed: Allowed) -> str:
     folders = ", ".join(allowed.roots)
     if not there:
@@ -96,11 +101,11 @@ def _total(found: int, there: int, match: str, allowed: Allowed) -> str:
 
 def _line(asking: Asking, name: str) -> str:
     """What is in a file, or why it cannot be read."""
-    import memreplay
+    from memreplay.commands.report.find import overview
     from memreplay.commands.report.text import report_line
 
     def work(snapshot: Snapshot) -> str:
-        return report_line(memreplay.report(snapshot, fold=True, rules=asking.rules))
+        return report_line(overview(snapshot, fold=True, rules=asking.rules))
 
     try:
         return asking.about(name, work)

@@ -1,4 +1,4 @@
-"""Cuts an answer into pages that fit a limit of bytes, and keeps the pages that are not sent yet."""
+"""Cuts an answer into pages of bounded size, and keeps those that are not sent yet."""
 
 from __future__ import annotations
 

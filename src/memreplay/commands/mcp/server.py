@@ -36,7 +36,7 @@ def listed_tools() -> list[types.Tool]:
             name=name,
             description=tool.description,
             input_schema=schema_of(tool.arguments),
-            annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            annotations=types.ToolAnnotations(read_only_hint=True),
         )
         for name, tool in TOOLS.items()
     ]
