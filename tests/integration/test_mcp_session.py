@@ -15,6 +15,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,7 +115,7 @@ def pairs(lines: list[str]) -> dict[str, str]:
 
 def place(words: str) -> tuple[str, str, int]:
     """Function, file and line of the first call in a chain of them."""
-    match = PLACE.match(words.split(" < ")[0])
+    match = PLACE.match(words.partition(" < ")[0])
     assert match, words
     return match[1], match[2], int(match[3])
 
@@ -171,7 +172,7 @@ def source_line(path: str, line: int) -> str:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_an_agent_finds_the_leak_and_the_cause(
-    mode: str, tmp_path: Path, record_property: pytest.RecordProperty
+    mode: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Of both ways to begin: the handshake of older clients, and that of the newest."""
 

@@ -58,9 +58,9 @@ class Allowed:
             raise UsageError(f"{text}: URLs are not read here: {self._only()}")
         inside: list[tuple[str, str]] = []
         for root in self.roots:
-            path = os.path.realpath(os.path.join(root, text))
-            below = self._root_of(path)
-            if below is not None:
+            path = _real(os.path.join(root, text))
+            below = None if path is None else self._root_of(path)
+            if path is not None and below is not None:
                 inside.append((below, path))
         if not inside:
             raise UsageError(f"{text}: not allowed: {self._only()}")
@@ -80,8 +80,8 @@ class Allowed:
 
     def may_read(self, path: str) -> bool:
         """Whether a path, links followed, is a regular file in one of the folders."""
-        real = os.path.realpath(path)
-        if self._root_of(real) is None:
+        real = _real(path)
+        if real is None or self._root_of(real) is None:
             return False
         try:
             return stat.S_ISREG(os.stat(real).st_mode)
@@ -129,6 +129,14 @@ class Allowed:
 
     def _only(self) -> str:
         return f"this server reads only files below {', '.join(self.roots)}"
+
+
+def _real(path: str) -> str | None:
+    """The path without links; None where a link cannot be read."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return None
 
 
 def _identity(path: str, found: os.stat_result) -> Identity:

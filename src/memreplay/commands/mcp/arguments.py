@@ -154,6 +154,13 @@ class MoreArguments(Nothing, kw_only=True):
 
 
 T = TypeVar("T", bound=Nothing)
+# What the library says, in the words of a caller.
+_WORDS = {
+    "Object contains unknown field": "no such argument:",
+    "Object missing": "missing",
+    "Expected": "expected",
+    "`": "",
+}
 _PLACE = re.compile(r"^(.*?) - at `\$\.?(.*?)`$")
 
 
@@ -166,9 +173,8 @@ def read_arguments(record: type[T], given: Mapping[str, Any]) -> T:
         names = ", ".join(record.__struct_fields__)
         place = _PLACE.match(str(error))
         words = f"{place[2]}: {place[1]}" if place and place[2] else str(error)
-        words = words.replace("Object contains an", "no such argument:").replace("Object m", "m")
-        words = words.replace("Expected", "expected").replace("unknown field ", "")
-        words = words.replace("`", "")
+        for theirs, ours in _WORDS.items():
+            words = words.replace(theirs, ours)
         raise UsageError(f"{words}; the arguments are: {names}") from None
 
 
