@@ -35,7 +35,7 @@ def paged(what: str, lines: Sequence[CompactLine]) -> Answer:
     room = limit = MOST_BYTES - _FOOT
     total = 0
     for line in lines:
-        line = _bounded(line)
+        line = CompactLine(bounded(line.text), line.titles)
         taken = _bytes(line.text) + 1
         total += taken
         if page and taken > room:
@@ -51,14 +51,13 @@ def _bytes(text: str) -> int:
     return len(text.encode())
 
 
-def _bounded(line: CompactLine) -> CompactLine:
-    """The line, or as much of it as may stand in one, and how much is missing."""
-    raw = line.text.encode()
+def bounded(text: str) -> str:
+    """A line, or as much of it as may stand in one, and how much is missing."""
+    raw = text.encode()
     if len(raw) <= LONGEST:
-        return line
+        return text
     kept = raw[: LONGEST - 40].decode(errors="ignore")
-    more = len(raw) - _bytes(kept)
-    return CompactLine(f"{kept}… ({more:,} bytes more)", line.titles)
+    return f"{kept}… ({len(raw) - _bytes(kept):,} bytes more)"
 
 
 class Answers:

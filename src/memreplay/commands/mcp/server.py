@@ -14,10 +14,12 @@ from mcp.server.stdio import stdio_server
 from memreplay.commands.mcp.arguments import schema_of
 from memreplay.commands.mcp.asking import Asking, StoppedError, ToldError, told
 from memreplay.commands.mcp.kept import Kept
+from memreplay.commands.mcp.leaving import watch_output
+from memreplay.commands.mcp.paging import bounded
 from memreplay.commands.mcp.running import Threads
 from memreplay.commands.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
 from memreplay.io.version import __version__
-from memreplay.render.fit import clean, cut_right
+from memreplay.render.fit import clean
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.commands.mcp.allowed import Allowed
     from memreplay.commands.shared.source import Reading
-
-_LONGEST_ERROR = 2000
 
 
 def listed_tools() -> list[types.Tool]:
@@ -66,10 +66,10 @@ def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Se
         except StoppedError:
             raise asyncio.CancelledError from None
         except ToldError as error:
-            return _result(cut_right(clean(str(error)), _LONGEST_ERROR), is_error=True)
+            return _result(bounded(clean(str(error))), is_error=True)
         except Exception as error:  # a bug, which should end no session
             words = f"internal error: {type(error).__name__}: {error}"
-            return _result(cut_right(clean(words), _LONGEST_ERROR), is_error=True)
+            return _result(bounded(clean(words)), is_error=True)
 
     return Server(
         "memreplay",
@@ -95,6 +95,7 @@ def serve(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> None:
         async with stdio_server() as (source, sink):
             await server.run(source, sink, server.create_initialization_options())
 
+    watch_output(1)
     try:
         asyncio.run(run())
     except BaseException as error:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import jsonschema
 import pytest
+from msgspec import UNSET
 
 from memreplay.commands.mcp import arguments as asked
 from memreplay.commands.mcp.tools import TOOLS
@@ -35,7 +36,7 @@ def test_what_a_schema_takes_is_read() -> None:
     jsonschema.validate(given, asked.schema_of(asked.Chosen))
     found = asked.read_arguments(asked.Chosen, given)
     assert (found.file, found.top, found.measure, found.by) == ("a", 3, "held", "file")
-    assert (found.salvage, found.device) == (False, asked.UNSET)
+    assert (found.salvage, found.device) == (False, UNSET)
 
 
 def test_numbers_may_be_texts() -> None:

@@ -119,7 +119,7 @@ def test_reading_ends_when_nobody_waits(asks: Asks, folder: Path) -> None:
 
     from msgspec.structs import replace
 
-    stopped = replace(asking, stop=Stops())  # type: ignore[arg-type]
+    stopped = replace(asking, stop=Stops())
     with pytest.raises(StoppedError):
         stopped.about(f"run/{LEAKY}", events)
     # Nothing of it is left.

@@ -70,7 +70,7 @@ def test_time_is_bounded_and_a_second_call_goes_on(
         now[0] += 1
         return now[0]
 
-    monkeypatch.setattr(listing.time, "monotonic", tick)
+    monkeypatch.setattr("time.monotonic", tick)
     # The clock is looked at once to begin with, then before each file that is not known.
     first = listed(asks(folder), checked, check=True, seconds=2.0)
     assert [line.endswith("not checked yet") for line in first[2:5]] == [False, True, True]

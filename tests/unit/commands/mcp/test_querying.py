@@ -9,6 +9,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import rules_of
+from memreplay.commands.mcp import querying
 from memreplay.commands.mcp.querying import MOST_ROWS, queried
 from memreplay.errors import UsageError
 from memreplay.export.tables import TABLES
@@ -91,7 +92,9 @@ def test_a_query_ends_when_nobody_waits(snap: mr.Snapshot) -> None:
         run(snap, ENDLESS, stop=stop)
 
 
-def test_memory_is_bounded(snap: mr.Snapshot) -> None:
+def test_memory_is_bounded(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert querying._SETTINGS["memory_limit"] == "1GB"
+    monkeypatch.setitem(querying._SETTINGS, "memory_limit", "40MB")
     said = refusal(snap, "select list(range) from range(1000000000)")
     assert "SQL: " in said
     assert "memory" in said.lower()

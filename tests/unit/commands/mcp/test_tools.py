@@ -10,7 +10,7 @@ import pytest
 from memreplay.commands.mcp.arguments import FilesArguments, MoreArguments
 from memreplay.commands.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
 from memreplay.errors import UsageError
-from tests.unit.commands.mcp.conftest import LEAKY, Asks
+from tests.unit.commands.mcp.conftest import Asks, snapshot
 
 
 def test_descriptions() -> None:
@@ -44,8 +44,8 @@ def test_calls(asks: Asks, folder: Path) -> None:
 
 def test_a_long_answer_goes_on(asks: Asks, folder: Path) -> None:
     toolbox, asking = Toolbox(), asks(folder)
-    query = "select address from allocations order by address"
-    text = toolbox.call("sql", {"file": f"run/{LEAKY}", "query": query}, asking)
+    query = "select range as n, repeat('x', 30) as text from range(900)"
+    text = toolbox.call("sql", {"file": "small.pkl", "query": query}, asking)
     found: list[str] = text.split("\n")[2:-1]
     pages = 1
     while (match := re.search(r'more\(cursor="([\d.]+)"\)$', text)) is not None:
@@ -53,29 +53,29 @@ def test_a_long_answer_goes_on(asks: Asks, folder: Path) -> None:
         head, *rows = text.split("\n")
         pages += 1
         assert head.startswith(f"page {pages} of ")
-        assert head.endswith("; columns: address")
-        assert "sql(file='run/leaky_training.pkl.gz', query='select address" in head
+        assert head.endswith("; columns: n | text")
+        assert "sql(file='small.pkl', query=" in head
         found += [row for row in rows if not row.startswith("…")]
-    assert pages > 1
-    import memreplay as mr
-
-    table = mr.table(mr.open(folder / "run" / LEAKY), "allocations")
-    addresses = [int(one) for batch in table for one in batch["address"]]
-    assert found == [str(one) for one in sorted(addresses)[:1000]]
+    assert pages > 3
+    assert found == [f"{n} | {'x' * 30}" for n in range(900)]
 
 
-def test_the_head_of_a_page_is_bounded_and_clean(asks: Asks, folder: Path) -> None:
+def test_a_page_of_a_file_that_was_replaced_is_of_the_answer(asks: Asks, folder: Path) -> None:
     toolbox, asking = Toolbox(), asks(folder)
-    query = "select range from range(1000) -- \x1b\n" + "x" * 5000
-    toolbox.call("sql", {"file": "small.pkl", "query": query}, asking)
-    text = toolbox.call(
-        "sql", {"file": "small.pkl", "query": query.replace("range(", "range(")}, asking
-    )
-    assert "more(" not in text or len(text.encode()) <= 8192
-    wide = "select repeat('y', 100), range from range(500)" + query[33:]
-    text = toolbox.call("sql", {"file": "small.pkl", "query": wide}, asking)
+    (folder / "small.pkl").write_bytes(snapshot(500))
+    text = toolbox.call("sql", {"file": "small.pkl", "query": "from events"}, asking)
+    (folder / "small.pkl").unlink()
+    match = re.search(r'cursor="([\d.]+)"', text)
+    assert match
+    assert "alloc" in toolbox.call("more", {"cursor": match[1]}, asking)
+
+
+def test_the_head_of_a_page_is_short_and_clean(asks: Asks, folder: Path) -> None:
+    toolbox, asking = Toolbox(), asks(folder)
+    query = "select repeat('y', 100) from range(500) where true /* \x1b\n" + "x" * 5000 + " */"
+    text = toolbox.call("sql", {"file": "small.pkl", "query": query}, asking)
     match = re.search(r'cursor="([\d.]+)"', text)
     assert match
     head = toolbox.call("more", {"cursor": match[1]}, asking).split("\n")[0]
     assert head.isprintable()
-    assert len(head) < 500
+    assert len(head) < 300
