@@ -74,6 +74,10 @@ def _in_short(device: DeviceOverview) -> str:
     judged = leaks is not None and leaks.source is not None and device.leaks_judged
     none = "none found" if judged else "not judged"
     words = [peak, ran, f"leaks: {_leaks(device) if _is_leaking(device) else none}"]
+    high = device.peak
+    if not device.ran_out and high.events and high.final_bytes >= AT_PEAK * high.peak_bytes:
+        # As after an error that left no event of it.
+        words.insert(2, f"ends at {percent(share(high.final_bytes, high.peak_bytes))} of the peak")
     if not device.trusted:
         words.append("numbers in doubt")
     return ", ".join(words)

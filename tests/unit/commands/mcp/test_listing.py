@@ -44,7 +44,7 @@ def test_what_is_in_them(asks: Asks, folder: Path) -> None:
     assert lines[3].startswith(f"run/{LEAKY} | 163.3 KiB | device 0: {words}, over 40 steps")
     ran_out = "device 0: peak 457.5 MiB, memory ran out, leaks: none found"
     assert lines[4] == f"run/{OOM} | 116.2 KiB | {ran_out}"
-    small = "device 0: peak 512 B, no request failed, leaks: not judged"
+    small = "device 0: peak 512 B, no request failed, ends at 100.0% of the peak, leaks: not judged"
     assert small in lines[5]
     assert len(lines) == 6
 
