@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.conftest import ROOT
 
@@ -180,7 +180,7 @@ def test_an_agent_finds_the_leak_and_the_cause(
         started = StdioServerParameters(
             command=sys.executable, args=["-m", "memreplay", "mcp", str(ROOT / "examples")]
         )
-        async with Client(started, mode=mode, read_timeout_seconds=120) as client:
+        async with Client(stdio_client(started), mode=mode, read_timeout_seconds=120) as client:
             agent = Agent(client)
             return await investigate(agent), agent
 

@@ -12,6 +12,8 @@ from memreplay.render.compact import CompactLine, compact_table
 from memreplay.render.units import count, counted
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from memreplay.analysis.categories.rules import Rule
     from memreplay.export.tables.joined import Joined
     from memreplay.export.tables.querying import Queries, Rows
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1000
 MOST_SECONDS = 20.0
-_SETTINGS = {"memory_limit": "1GB", "threads": "2"}
+# Of a batch of rows: they are texts soon, which take more.
+MOST_BATCH_BYTES = 32 << 20
+_SETTINGS = {"memory_limit": "512MB", "threads": "2"}
 _NO_FILES = "a query sees the tables alone, and no files, network or extensions"
 _NULL = "null"
 
@@ -87,7 +91,7 @@ def _lines(rows: Rows) -> list[CompactLine]:
 
     found: list[list[str]] = []
     more = False
-    for columns in text_columns(rows):
+    for columns in text_columns(_narrow(rows)):
         for row in zip(*columns, strict=True):
             if len(found) == MOST_ROWS:
                 more = True
@@ -98,6 +102,14 @@ def _lines(rows: Rows) -> list[CompactLine]:
     total = f"the first {count(MOST_ROWS)} rows: sum up, or go on with limit and offset"
     lines = [CompactLine(total if more else counted(len(found), "row"))]
     return [*lines, *compact_table(rows.schema.names, found)]
+
+
+def _narrow(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """The batches. Raises UsageError for one that is too large."""
+    for batch in rows:
+        if batch.nbytes > MOST_BATCH_BYTES:
+            raise UsageError("the rows are too long: select less of each, as by substr or limit")
+        yield batch
 
 
 def _tables(tables: dict[str, Joined]) -> list[CompactLine]:

@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from memreplay.commands.mcp.arguments import schema_of
-from memreplay.commands.mcp.asking import Asking, StoppedError, ToldError, told
+from memreplay.commands.mcp.asking import Asking, ToldError, told
 from memreplay.commands.mcp.kept import Kept
 from memreplay.commands.mcp.leaving import watch_output
 from memreplay.commands.mcp.paging import bounded
@@ -63,8 +63,6 @@ def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Se
 
         try:
             return _result(await threads.run(work))
-        except StoppedError:
-            raise asyncio.CancelledError from None
         except ToldError as error:
             return _result(bounded(clean(str(error))), is_error=True)
         except Exception as error:  # a bug, which should end no session

@@ -106,6 +106,15 @@ def test_never_of_the_kernel() -> None:
         assert not whole.may_read(name)
 
 
+def test_all_of_a_machine(folder: Path) -> None:
+    whole = Allowed(["/"])
+    file = whole.file(str(folder / "small.pkl"))
+    assert file.name == str(folder.resolve() / "small.pkl")[1:]
+    assert whole.file(file.name) == file
+    with whole.open(file) as source:
+        assert source.read() == (folder / "small.pkl").read_bytes()
+
+
 def test_several_folders(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

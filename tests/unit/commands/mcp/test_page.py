@@ -48,8 +48,8 @@ def test_limits_are_those_there_are() -> None:
     assert f"{listing.MOST_ENTRIES:,} entries of folders, {listing.MOST_LEVELS} levels" in limits
     assert f"at most {querying.MOST_ROWS:,} rows" in limits
     assert f"After {querying.MOST_SECONDS:g} seconds" in limits
-    assert querying._SETTINGS == {"memory_limit": "1GB", "threads": "2"}
-    assert "two threads and 1 GB" in limits
+    assert querying._SETTINGS == {"memory_limit": "512MB", "threads": "2"}
+    assert "two threads and 512 MB" in limits
     assert (kept.MOST, kept.MOST_BYTES) == (4, 1 << 30)
     assert "The last four snapshots" in limits
     assert "more than 1 GiB" in limits

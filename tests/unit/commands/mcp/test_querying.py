@@ -93,11 +93,17 @@ def test_a_query_ends_when_nobody_waits(snap: mr.Snapshot) -> None:
 
 
 def test_memory_is_bounded(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert querying._SETTINGS["memory_limit"] == "1GB"
+    assert querying._SETTINGS["memory_limit"] == "512MB"
     monkeypatch.setitem(querying._SETTINGS, "memory_limit", "40MB")
     said = refusal(snap, "select list(range) from range(1000000000)")
     assert "SQL: " in said
     assert "memory" in said.lower()
+
+
+def test_rows_are_not_too_long(snap: mr.Snapshot) -> None:
+    said = refusal(snap, "select repeat('x', 10000000) from range(9)")
+    assert said == "the rows are too long: select less of each, as by substr or limit"
+    assert len(run(snap, "select repeat('x', 1000000)")) == 3
 
 
 CHANGES = "SQL: only queries are run here: select, with, describe, summarize"
