@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from memreplay.commands.mcp.asking import StoppedError
 from memreplay.errors import UsageError
 from memreplay.render.compact import CompactLine, compact_table
 from memreplay.render.units import count, counted
@@ -37,7 +38,7 @@ def queried(
     seconds: float = MOST_SECONDS,
 ) -> list[CompactLine]:
     """The rows of a query; without one, the tables and their columns. Raises UsageError for what is
-    no query, and for one that takes too long."""
+    no query, and for one that takes too long; StoppedError where nobody waits."""
     from memreplay.export.tables.joined import joined_tables
     from memreplay.export.tables.querying import Queries
 
@@ -59,14 +60,14 @@ def queried(
 @contextmanager
 def _bounded(queries: Queries, given_up: Event, seconds: float) -> Iterator[None]:
     """Interrupts the query after so long, or when nobody waits for it."""
-    done, late = Event(), Event()
+    done, late, left = Event(), Event(), Event()
 
     def watch() -> None:
         waited = 0.0
         while not done.wait(0.1):
             waited += 0.1
             if waited >= seconds or given_up.is_set():
-                late.set()
+                (left if given_up.is_set() else late).set()
                 # Again and again: before it has begun, it would not notice.
                 queries.interrupt()
 
@@ -75,6 +76,8 @@ def _bounded(queries: Queries, given_up: Event, seconds: float) -> Iterator[None
     try:
         yield
     except UsageError:
+        if left.is_set():
+            raise StoppedError from None
         if not late.is_set():
             raise
         raise UsageError(

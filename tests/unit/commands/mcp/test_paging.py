@@ -124,6 +124,18 @@ def test_text_is_bounded_but_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> 
         answers.page("2.2")
 
 
+@pytest.mark.parametrize("width", range(1, 120, 7))
+@pytest.mark.parametrize("titles", ["", "t" * 3000])
+def test_full_pages_are_within_the_limit(width: int, titles: str) -> None:
+    answer = paged("q" * 200, [CompactLine("w" * width, titles)] * 20_000)
+    sizes = [
+        len(page_text(answer, page, "123456789.123456789").encode())
+        for page in range(1, len(answer.pages) + 1)
+    ]
+    assert max(sizes) <= MOST_BYTES
+    assert sizes[0] > MOST_BYTES - 200  # and they are full
+
+
 def test_the_titles_of_a_page_are_bounded() -> None:
     lines = [CompactLine("ü" * 1400, "é" * 1400)] * 9
     answer = paged("q" * 200, lines)

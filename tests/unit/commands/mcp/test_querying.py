@@ -10,6 +10,7 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.categories.rules import rules_of
 from memreplay.commands.mcp import querying
+from memreplay.commands.mcp.asking import StoppedError
 from memreplay.commands.mcp.querying import MOST_ROWS, queried
 from memreplay.errors import UsageError
 from memreplay.export.tables import TABLES
@@ -88,8 +89,8 @@ def test_time_is_bounded(snap: mr.Snapshot) -> None:
 def test_a_query_ends_when_nobody_waits(snap: mr.Snapshot) -> None:
     stop = Event()
     Timer(0.2, stop.set).start()
-    with pytest.raises(UsageError, match="stopped"):
-        run(snap, ENDLESS, stop=stop)
+    with pytest.raises(StoppedError):
+        run(snap, ENDLESS, seconds=10, stop=stop)
 
 
 def test_memory_is_bounded(snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
