@@ -67,7 +67,7 @@ def _bounded(queries: Queries, given_up: Event, seconds: float) -> Iterator[None
         while not done.wait(0.1):
             waited += 0.1
             if waited >= seconds or given_up.is_set():
-                (left if given_up.is_set() else late).set()
+                (late if waited >= seconds else left).set()
                 # Again and again: before it has begun, it would not notice.
                 queries.interrupt()
 
