@@ -44,7 +44,7 @@ LIGHT = ("errors", "commands", "render", "__init__", "__main__")  # start withou
 FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
-    *("textual", "distributed", "dask", "cloudpickle", "IPython"),
+    *("textual", "distributed", "dask", "cloudpickle", "IPython", "mcp", "mcp_types"),
 )
 # Loaded by workers that write, before their memory is bounded: what it takes is no file's.
 WRITING = {("commands", "fleet", "writing")}
@@ -62,6 +62,8 @@ DRAWN = {
         "widgets",
     )
 }
+# Speaks the Model Context Protocol by its SDK: loaded by its command, when it runs.
+SERVING = {("commands", "mcp", "server")}
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
 IO_CALLS = ("open", "print", "input")
@@ -286,7 +288,7 @@ def heavy_at_load(package: Path) -> Iterator[str]:
     for module in modules(package, ".py"):
         for name, line, at_load in imports(module):
             top = name.partition(".")[0]
-            if at_load and top in LAZY and module.parts not in DRAWN | WRITING:
+            if at_load and top in LAZY and module.parts not in DRAWN | WRITING | SERVING:
                 yield module.at(
                     line, f"imports {top} at load; import it in the function that uses it"
                 )

@@ -80,6 +80,10 @@ COMMANDS = {
         "A snapshot as tables or traces for other programs.",
     ),
     "sql": ("memreplay.commands.sql.command", "SQL over the tables of a snapshot."),
+    "mcp": (
+        "memreplay.commands.mcp.command",
+        "Snapshots for an AI agent, over the Model Context Protocol.",
+    ),
     "dump": ("memreplay.commands.dump.command", "Everything that was read, event by event."),
     "help": ("memreplay.commands.help.command", "Print a page of the documentation."),
     "completion": (

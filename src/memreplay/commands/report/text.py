@@ -55,6 +55,41 @@ def report_document(report: Overview) -> Document:
     return tuple(blocks)
 
 
+def report_line(report: Overview) -> str:
+    """The worst device in a line: its peak, whether memory ran out, whether it leaks; then those of
+    the others that ran out or leak."""
+    if not report.devices:
+        return "neither events nor segments"
+    worst, *others = report.devices
+    found = [_in_short(worst)]
+    if others:
+        found.append(counted(len(others), "other device"))
+    found += [_in_short(one) for one in others if one.ran_out or _is_leaking(one)]
+    return "; ".join(found)
+
+
+def _in_short(device: DeviceOverview) -> str:
+    peak, ran, _ = _headline(device)
+    leaks = device.leaks
+    judged = leaks is not None and leaks.source is not None and device.leaks_judged
+    none = "none found" if judged else "not judged"
+    words = [peak, ran, f"leaks: {_leaks(device) if _is_leaking(device) else none}"]
+    high = device.peak
+    if not device.ran_out and high.events and high.final_bytes >= AT_PEAK * high.peak_bytes:
+        # As after an error that left no event of it.
+        words.insert(2, f"ends at {percent(share(high.final_bytes, high.peak_bytes))} of the peak")
+    if not device.trusted:
+        words.append("numbers in doubt")
+    return ", ".join(words)
+
+
+def _is_leaking(device: DeviceOverview) -> bool:
+    leaks = device.leaks
+    if leaks is None or not device.leaks_judged:
+        return False
+    return bool(leaks.leaks_total or leaks.whole_bytes_per_step)
+
+
 def _page(device: DeviceOverview) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
     blocks += _holders(device)

@@ -30,8 +30,10 @@ _SAFE = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
     "temp_directory": "",
 }
+ALLOW_FILES = "--allow-files lets a query do this"
 # What DuckDB puts before what it says.
 _KIND = re.compile(r"\A(?:[A-Z][A-Za-z]* )+Error: ")
 _COLUMN = re.compile(r'column "?(\w+)"? not found|does not have a column named "?(\w+)"?')
@@ -64,11 +66,22 @@ class Rows:
 class Queries:
     """A database in memory with these tables, until `close`."""
 
-    def __init__(self, tables: Mapping[str, Joined], *, allow_files: bool = False) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Joined],
+        *,
+        allow_files: bool = False,
+        settings: Mapping[str, str] | None = None,
+        denied: str = ALLOW_FILES,
+    ) -> None:
+        """`settings` are DuckDB's, besides those that keep a query from files; `denied` is said
+        where it is kept from them."""
         self._duckdb = duckdb()
+        self._denied = denied
         self._allow_files = allow_files
         self._columns = {name: table.schema.names for name, table in tables.items()}
-        self._connection = self._duckdb.connect(":memory:", config={} if allow_files else _SAFE)
+        config = {**({} if allow_files else _SAFE), **(settings or {})}
+        self._connection = self._duckdb.connect(":memory:", config=config)
         for name, table in tables.items():
             self._connection.register(name, table)
         if not allow_files:
@@ -77,6 +90,20 @@ class Queries:
     def close(self) -> None:
         """Lets go of the tables."""
         self._connection.close()
+
+    def interrupt(self) -> None:
+        """Ends the query that runs, from another thread: its rows raise UsageError."""
+        self._connection.interrupt()
+
+    def only_asks(self, query: str) -> bool:
+        """Whether each statement of a query asks for rows, and changes nothing. Raises UsageError
+        for what is no SQL."""
+        kinds = self._duckdb.StatementType
+        try:
+            statements = self._connection.extract_statements(query)
+        except self._duckdb.Error as error:
+            raise UsageError(_words(str(error))) from None
+        return all(one.type in (kinds.SELECT, kinds.EXPLAIN) for one in statements)
 
     @contextmanager
     def result(self, query: str) -> Iterator[Rows | None]:
@@ -131,7 +158,7 @@ class Queries:
         if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
             raise item
         denied = isinstance(item, self._duckdb.PermissionException) and not self._allow_files
-        hint = "; --allow-files lets a query do this" if denied else self._whose(str(item))
+        hint = f"; {self._denied}" if denied else self._whose(str(item))
         raise UsageError(_words(str(item)) + hint) from None
 
     def _whose(self, message: str) -> str:

@@ -13,7 +13,7 @@ from memreplay.commands.report.advice import advice_of
 from memreplay.commands.report.advice_words import next_commands
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.result import DeviceOverview, Overview
-from memreplay.commands.report.text import report_document
+from memreplay.commands.report.text import report_document, report_line
 from memreplay.render.document import Table
 from memreplay.render.plain import render_plain
 from tests import build
@@ -250,3 +250,40 @@ def test_who_held_it_is_as_peak_says_and_no_two_rows_look_alike(name: str, width
             rows.append([])
         rows[-1].append(line[where:])
     assert len({tuple(row) for row in rows}) == len(rows)
+
+
+def test_in_a_line() -> None:
+    leaking = "leaks: 1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)"
+    line = report_line(of("leaky_training.pkl.gz"))
+    assert line.startswith("device 0: peak ")
+    assert line.endswith(f", no request failed, {leaking}")
+    line = report_line(of("serving_oom.pkl.gz"))
+    assert "memory ran out" in line
+    assert "the peak" not in line
+    assert "leaks: not judged" in report_line(of("transformer_step.pkl.gz"))
+    (device,) = of("leaky_training.pkl.gz").devices
+    assert device.leaks is not None
+    none = replace(device.leaks, leaks=(), leaks_total=0, whole_bytes_per_step=0)
+    line = report_line(changed("leaky_training.pkl.gz", leaks=none, trusted=False))
+    assert line.endswith("no request failed, leaks: none found, numbers in doubt")
+    whole = replace(none, whole_bytes_per_step=4096)
+    line = report_line(changed("leaky_training.pkl.gz", leaks=whole))
+    assert "leaks: memory grows by 4.0 KiB a step over 40 steps" in line
+    unjudged = changed("leaky_training.pkl.gz", leaks=None)
+    assert report_line(unjudged).endswith("leaks: not judged")
+    empty = overview(mr.open(build.dump({"segments": [], "device_traces": []})))
+    assert report_line(empty) == "neither events nor segments"
+
+
+def test_a_line_names_other_devices_that_are_wrong() -> None:
+    report = overview(mr.open(build.dump(two_devices().build())))
+    line = report_line(report)
+    assert line.startswith("device 1: peak 9.0 MiB, no request failed, ends at 100.0% of the peak")
+    assert line.endswith("; 2 other devices")
+    worst, second, third = report.devices
+    both = replace(report, devices=(worst, replace(second, ran_out=True), third))
+    assert "; 2 other devices; device 0: peak 3.0 MiB, memory ran out, leaks: " in report_line(both)
+    (device,) = of("leaky_training.pkl.gz").devices
+    both = replace(report, devices=(worst, second, device))
+    assert "; 2 other devices; device 0: peak " in report_line(both)
+    assert "leaks: 1 stack keeps 64.0 KiB more a step" in report_line(both)

@@ -1,0 +1,51 @@
+"""Runs work on threads beside the event loop, a few at once, and tells it when nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+AT_ONCE = 4
+
+
+class Threads:
+    """Threads of daemons: one that is in the middle of something keeps no process from its end."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._places = asyncio.Semaphore(at_once)
+
+    async def run(self, work: Callable[[Event], T]) -> T:
+        """What `work` returns or raises. Where the wait for it is cancelled its event is set, and
+        its place is free once it has ended."""
+        await self._places.acquire()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        stop = Event()
+
+        def settle(found: T | None, error: BaseException | None) -> None:
+            self._places.release()
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(found)  # type: ignore[arg-type]
+
+        def thread() -> None:
+            found: T | None = None
+            error: BaseException | None = None
+            try:
+                found = work(stop)
+            except BaseException as raised:  # raised where it is waited for
+                error = raised
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, found, error)
+
+        Thread(target=thread, daemon=True).start()
+        try:
+            return await done
+        finally:
+            stop.set()

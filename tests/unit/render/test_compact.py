@@ -1,0 +1,102 @@
+"""A document for models: a row is a line, places are whole, nothing hostile gets through."""
+
+from __future__ import annotations
+
+import pytest
+
+from memreplay.render.compact import FILE, FUNCTION, OTHER, compact_lines, compact_table
+from memreplay.render.document import (
+    Bar,
+    Beside,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Picture,
+    Place,
+    Row,
+    Table,
+)
+
+CALL, CALLER = Place("step", "/w/train.py", 7), Place("main", "/w/train.py", 9, "(2 paths)")
+CALLS = Table(
+    ("bytes", "allocated at, and its callers"),
+    ("right", "left"),
+    (
+        Row(("1.0 MiB", CALL), ((CALLER, "dim"), (Place("run"), "dim"))),
+        Row(("", Place(file="/w/x.py"))),
+    ),
+)
+
+
+def texts(document: Document) -> list[str]:
+    return [line.text for line in compact_lines(document)]
+
+
+def test_every_block() -> None:
+    document: Document = (
+        Heading(("device 0: peak", Place(file="a.pkl"))),
+        Pairs((("live", "2 blocks"), ("end", "0 B"))),
+        Note("few"),
+        Note("many", "warning"),
+        Picture(((("a ", "plain"), ("b  ", "dim")), ())),
+        Beside((Table(("x",), ("left",), (Row((Bar(0.5),)),)), CALLS)),
+    )
+    assert texts(document) == [
+        "device 0: peak, a.pkl",
+        "live: 2 blocks",
+        "end: 0 B",
+        "note: few",
+        "warning: many",
+        "a b",
+        "",
+        "x",
+        "50.0%",
+        "bytes | allocated at, and its callers",
+        "1.0 MiB | step /w/train.py:7 < main /w/train.py:9 (2 paths) < run",
+        " | /w/x.py",
+    ]
+
+
+def test_rows_know_their_titles() -> None:
+    head, *rows = compact_lines((CALLS,))
+    assert head.titles == ""
+    assert {row.titles for row in rows} == {head.text}
+
+
+def test_below_what_is_no_call_stands_the_rest_of_it() -> None:
+    row = Row((Place("a:1,"),), ((Place("b:2"), "plain"),))
+    assert texts((Table(("settings",), ("left",), (row,)),)) == ["settings", "a:1, b:2"]
+
+
+def test_paths_are_whole_up_to_a_length() -> None:
+    path = "/" + "/".join(["folder"] * 20) + "/model.py"
+    assert len(path) < FILE
+    (line,) = texts((Heading((Place("f", path, 3),)),))
+    assert line == f"f {path}:3"
+    (line,) = texts((Heading((Place("f" * 500, "/a" * 500 + "/model.py", 3),)),))
+    assert len(line) <= FUNCTION + FILE + 4
+    assert line.endswith("/model.py:3")
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[31m", "a\nb", "\u202eb", "\x00", "\r", "\u2028"])
+def test_what_is_hostile_is_escaped(hostile: str) -> None:
+    place = Place(hostile, hostile, 1, hostile)
+    table = Table((hostile,), ("left",), (Row((hostile,)), Row((place,), ((place, "dim"),))))
+    document: Document = (
+        Heading((hostile, place)),
+        Pairs(((hostile, hostile),)),
+        Note(hostile),
+        Picture((((hostile, "plain"),),)),
+        table,
+    )
+    lines = [*texts(document), *(one.text for one in compact_table([hostile], [[hostile]]))]
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == 9
+
+
+def test_a_table_of_texts() -> None:
+    lines = compact_table(["a", "b"], [["1", "x" * 9000], ["2", ""]])
+    assert [line.titles for line in lines] == ["", "a | b", "a | b"]
+    assert lines[1].text == "1 | " + "x" * (OTHER - 1) + "…"
+    assert lines[2].text == "2 |"
