@@ -1,6 +1,6 @@
 """Whether a release is complete: its version in all places, and every file of it.
 
-    python ci/release_files.py --tag v1.2.3 [--notes FILE]   the version, and the changelog's part of it
+    python ci/release_files.py --tag v1.2.3 [--notes FILE]   the version, and what changed in it
     python ci/release_files.py DIST                          all wheels and the sdist, and no more
 
 Needs no more than Python.

@@ -23,7 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # What is said of times is UTC wherever one is: where that is not so, no test that runs in UTC would
 # notice. Set before anything is loaded that looks at it, and for what tests start as well.
 os.environ["TZ"] = os.environ.get("MEMREPLAY_TZ", "Asia/Kathmandu")
-time.tzset()
+if hasattr(time, "tzset"):  # Windows has none, and no such names of zones
+    time.tzset()
 
 # Deadlines measure the machine, not the code. MEMREPLAY_PROFILE=thorough looks for longer.
 settings.register_profile("ci", deadline=None, print_blob=True)
