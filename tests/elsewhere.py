@@ -2,8 +2,8 @@
 
     python -m tests.elsewhere FOLDER
 
-It is Linux all the same, with modules and functions taken away: what memreplay asks for, and Windows
-or macOS lacks, is noticed. What they do in another way is not.
+It is Linux all the same, with modules and functions taken away: what memreplay asks for, and
+Windows or macOS lacks, is noticed. What they do in another way is not.
 """
 
 from __future__ import annotations
@@ -23,8 +23,17 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 # What others are made of is other code there, and not what is looked at: it is loaded before.
-OTHERS = ("asyncio", "click", "msgspec", "multiprocessing.connection", "numpy", "rich.console")
-OTHERS += ("subprocess", "tempfile", "webbrowser")
+OTHERS = [
+    "asyncio",
+    "click",
+    "msgspec",
+    "multiprocessing.connection",
+    "numpy",
+    "rich.console",
+    "subprocess",
+    "tempfile",
+    "webbrowser",
+]
 
 MODULES = {
     "fcntl",
