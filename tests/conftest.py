@@ -15,6 +15,17 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])
 NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
 
+# What Windows cannot even load: terminals, and bounds of memory.
+collect_ignore = [
+    "bench/test_compare.py",
+    "fuzz/test_supervise.py",
+    "integration/test_cli.py",
+    "unit/commands/explore/test_command.py",
+    "unit/workers/test_worker.py",
+]
+if os.name == "posix":
+    collect_ignore.clear()
+
 # A job that a shell runs in the background ignores SIGINT, and so would the commands that tests
 # start and interrupt: of a handler nothing is left to them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
