@@ -15,12 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])
 NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
 
-# What Windows cannot even load: terminals, and bounds of memory.
+# What Windows cannot even load: terminals, bounds of memory, signals.
 collect_ignore = [
     "bench/test_compare.py",
+    "bench/test_instructions.py",
+    "bench/test_startup.py",
     "fuzz/test_supervise.py",
     "integration/test_cli.py",
+    "unit/commands/dryrun/test_command.py",
     "unit/commands/explore/test_command.py",
+    "unit/commands/record/test_command.py",
     "unit/workers/test_worker.py",
 ]
 if os.name == "posix":
