@@ -15,6 +15,21 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])
 NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
 
+# What Windows cannot even load: terminals, bounds of memory, signals.
+collect_ignore = [
+    "bench/test_compare.py",
+    "bench/test_instructions.py",
+    "bench/test_startup.py",
+    "fuzz/test_supervise.py",
+    "integration/test_cli.py",
+    "unit/commands/dryrun/test_command.py",
+    "unit/commands/explore/test_command.py",
+    "unit/commands/record/test_command.py",
+    "unit/workers/test_worker.py",
+]
+if os.name == "posix":
+    collect_ignore.clear()
+
 # A job that a shell runs in the background ignores SIGINT, and so would the commands that tests
 # start and interrupt: of a handler nothing is left to them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,7 +38,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # What is said of times is UTC wherever one is: where that is not so, no test that runs in UTC would
 # notice. Set before anything is loaded that looks at it, and for what tests start as well.
 os.environ["TZ"] = os.environ.get("MEMREPLAY_TZ", "Asia/Kathmandu")
-time.tzset()
+if hasattr(time, "tzset"):  # Windows has none, and no such names of zones
+    time.tzset()
 
 # Deadlines measure the machine, not the code. MEMREPLAY_PROFILE=thorough looks for longer.
 settings.register_profile("ci", deadline=None, print_blob=True)

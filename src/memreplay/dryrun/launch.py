@@ -100,6 +100,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
 
     Raises UsageError for what cannot be run, NoCudaError for a torch that cannot run dry.
     """
+    built("_gpu")  # before anything that Linux alone has
     torch = torch_of(interpreter(command))
     with tempfile.TemporaryDirectory(prefix="memreplay-", dir=_parent()) as libraries:
         runtime = lay_out(torch.package, Path(libraries))

@@ -58,7 +58,9 @@ def built(name: str) -> Path:
         path = HERE / f"{name}{suffix}"
         if path.exists():
             return path
-    raise NoCudaError("dry runs need Linux on x86-64 or ARM: elsewhere PyTorch has no CUDA build")
+    raise NoCudaError(
+        "dry runs need Linux with glibc, on x86-64 or ARM: elsewhere PyTorch has no CUDA build"
+    )
 
 
 def lay_out(torch: Path, folder: Path) -> Runtime:

@@ -70,4 +70,5 @@ def at_the_end(do: Callable[[], None]) -> None:
         # Only the main thread may; elsewhere the process ends as ever.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, terminated)
-            os.register_at_fork(after_in_child=forked)
+            if hasattr(os, "register_at_fork"):  # Windows forks nothing
+                os.register_at_fork(after_in_child=forked)

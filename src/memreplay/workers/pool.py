@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -45,6 +46,11 @@ def processors() -> int:
             quota, period = said.read().split()
         count = min(count, -(-int(quota) // int(period)))  # "max" is no number
     return max(count, 1)
+
+
+def is_possible() -> bool:
+    """Whether this system has what the pool is made of; Windows has not."""
+    return hasattr(signal, "pthread_sigmask") and hasattr(select, "poll")
 
 
 class LocalPool:

@@ -1,4 +1,4 @@
-"""Items one after another in this process: what the other executors are held against."""
+"""Items one after another in this process: for systems without a pool, and for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ class Serial:
     """An executor without workers.
 
     Items and results are packed as for any other, so that they mean the same. A crash takes this
-    process, and memory has no bound: it is for tests, and for what is tried by hand.
+    process, and memory has no bound: it is for systems without a pool, and what others are held
+    against.
     """
 
     workers = 1

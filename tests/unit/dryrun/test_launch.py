@@ -195,3 +195,12 @@ def test_ignored_signals_stay_so(out: Path) -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_where_there_is_no_library(
+    out: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(runtime, "HERE", tmp_path)
+    monkeypatch.delattr(os, "ST_NOEXEC")  # as on macOS
+    with pytest.raises(NoCudaError, match="dry runs need Linux"):
+        run([sys.executable, "-c", ""], Setup(CARD, CARD.bytes), out)

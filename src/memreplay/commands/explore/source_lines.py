@@ -31,8 +31,9 @@ def lines_around(file: str, line: int, most: int) -> list[tuple[int, str]]:
 
 def _read(file: str) -> list[str]:
     try:
-        # Not one that waits for a writer, as a pipe does.
-        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        # Not one that waits for a writer, as a pipe does; nor, on Windows, as text.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        handle = os.open(file, flags)
     except (OSError, ValueError):
         return []
     try:

@@ -49,7 +49,13 @@ def command(topic: str | None) -> None:
 
 
 def _pages() -> dict[str, Path]:
-    return {page.name.removesuffix(ENDING): page for page in sorted(PAGES.glob(f"*{ENDING}"))}
+    folder = PAGES
+    if folder.is_file():  # what git on Windows makes of a link, in a checkout that is installed
+        folder = folder.parent / folder.read_text(encoding="utf-8").strip()
+    pages = {page.name.removesuffix(ENDING): page for page in sorted(folder.glob(f"*{ENDING}"))}
+    if not pages:
+        raise UsageError("this installation has no pages: install memreplay from a wheel")
+    return pages
 
 
 def _about(page: Path) -> str:

@@ -16,7 +16,11 @@ from memreplay.dryrun.launch import INSIDE, handled
 from memreplay.errors import NothingToTellError, UsageError
 
 DEFAULT = "snapshot.pickle"
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_PASSED_ON: list[signal.Signals] = [
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGUSR1")
+    if hasattr(signal, name)  # Windows has but the first
+]
 
 
 class Asked(Struct, frozen=True):

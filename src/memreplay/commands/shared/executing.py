@@ -94,7 +94,10 @@ def workers_options(function: F) -> F:
 
 
 def executor_of(workers: Workers, files: int) -> Executor:
-    """The cluster that was named, or processes of this machine: no more than there are files."""
+    """The cluster that was named, or processes of this machine: no more than there are files.
+
+    Where there is no such pool, this process alone: a file that takes too much takes it along.
+    """
     if workers.scheduler is not None:
         from memreplay.workers.cluster import DaskCluster
 
@@ -104,7 +107,13 @@ def executor_of(workers: Workers, files: int) -> Executor:
         if sys.stderr.isatty() and cluster.dashboard_link:
             say(f"dashboard: {cluster.dashboard_link}")
         return cluster
-    from memreplay.workers.pool import LocalPool, processors
+    from memreplay.workers.pool import LocalPool, is_possible, processors
 
+    if not is_possible():
+        from memreplay.workers.serial import Serial
+
+        if workers.number or workers.memory_bytes:
+            say("this system has no pool of processes: files are read one after another")
+        return Serial()
     number = workers.number or min(processors(), max(files, 1))
     return LocalPool(number, memory_bytes=workers.memory_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -34,6 +35,24 @@ def test_what_is_no_page(runner: CliRunner, topic: str) -> None:
     done = runner.invoke(app, ["help", topic])
     assert (done.exit_code, done.stdout) == (2, "")
     assert f"no page is called {topic!r}; there are: allocations, " in done.stderr
+
+
+def test_a_link_that_git_wrote_as_text(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "odd.md").write_text("*Is this odd?*\n")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "pages").write_text("../docs")
+    monkeypatch.setattr(pages, "PAGES", tmp_path / "src" / "pages")
+    assert runner.invoke(app, ["help", "odd"]).stdout == "*Is this odd?*\n"
+
+
+def test_no_pages(runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pages, "PAGES", tmp_path)
+    done = runner.invoke(app, ["help"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "has no pages" in done.stderr
 
 
 def test_messages_name_pages_that_there_are() -> None:

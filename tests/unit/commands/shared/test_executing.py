@@ -12,6 +12,7 @@ from memreplay.commands.shared.executing import Workers, executor_of, workers_op
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.workers import pool
 from memreplay.workers.pool import LocalPool
+from memreplay.workers.serial import Serial
 
 
 @click.command()
@@ -51,6 +52,16 @@ def test_processes_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         with closing(executor_of(Workers(asked), files)) as found:
             assert isinstance(found, LocalPool)
             assert found.workers == number
+
+
+def test_a_system_without_a_pool(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pool, "is_possible", lambda: False)
+    assert isinstance(executor_of(Workers(), 3), Serial)
+    assert capsys.readouterr().err == ""
+    assert isinstance(executor_of(Workers(2), 3), Serial)
+    assert "files are read one after another" in capsys.readouterr().err
 
 
 def test_a_scheduler_that_is_not_there() -> None:

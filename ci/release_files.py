@@ -1,0 +1,99 @@
+"""Whether a release is complete: its version in all places, and every file of it.
+
+    python ci/release_files.py --tag v1.2.3 [--notes FILE]   the version, and what changed in it
+    python ci/release_files.py DIST                          all wheels and the sdist, and no more
+
+Needs no more than Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from fnmatch import fnmatch
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# abi3 serves Python 3.11 and all that come later; without the GIL there is none.
+PYTHONS = ("cp310-cp310", "cp311-abi3", "cp313-cp313t", "cp314-cp314t")
+PLATFORMS = (
+    "manylinux*_x86_64",
+    "manylinux*_aarch64",
+    "musllinux*_x86_64",
+    "musllinux*_aarch64",
+    "macosx*_x86_64",
+    "macosx*_arm64",
+    "win_amd64",
+)
+
+
+def version(root: Path = ROOT) -> str:
+    """That of pyproject.toml."""
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
+    if found is None:
+        raise SystemExit("pyproject.toml has no version")
+    return found[1]
+
+
+def notes(wanted: str, root: Path = ROOT) -> str:
+    """What CHANGELOG.md says of a version. Raises SystemExit where it says nothing, or no date."""
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    head = re.search(rf"^## \[{re.escape(wanted)}\] - (.+)$", text, re.MULTILINE)
+    if head is None:
+        raise SystemExit(f"CHANGELOG.md has no part of {wanted}")
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", head[1]):
+        raise SystemExit(f"CHANGELOG.md has no date of {wanted}, but {head[1]!r}")
+    following = re.compile(r"^(## \[|\[.+\]: )", re.MULTILINE).search(text, head.end())
+    said = text[head.end() : following.start() if following else None].strip()
+    if not said:
+        raise SystemExit(f"CHANGELOG.md says nothing of {wanted}")
+    return f"{said}\n"
+
+
+def wrong_files(names: list[str], wanted: str) -> list[str]:
+    """What is missing of a release, and what is no part of it."""
+    left = set(names)
+    wrong = []
+    patterns = [f"memreplay-{wanted}.tar.gz"]
+    patterns += [f"memreplay-{wanted}-{python}-{on}.whl" for python in PYTHONS for on in PLATFORMS]
+    for pattern in patterns:
+        # Several platforms of one wheel are joined by dots.
+        found = {name for name in left if fnmatch(name, pattern)}
+        if len(found) != 1:
+            wrong.append(f"{len(found) or 'no'} {pattern}")
+        left -= found
+    return wrong + [f"no part of a release: {name}" for name in sorted(left)]
+
+
+def main(arguments: list[str]) -> None:
+    """Raises SystemExit with what is wrong."""
+    parser = argparse.ArgumentParser(description="Whether a release is complete.")
+    parser.add_argument("dist", nargs="?", type=Path, metavar="DIST")
+    parser.add_argument("--tag")
+    parser.add_argument("--notes", type=Path, metavar="FILE")
+    asked = parser.parse_args(arguments)
+    is_version = version()
+    if asked.tag is not None and asked.tag != f"v{is_version}":
+        raise SystemExit(f"the tag is {asked.tag}, and pyproject.toml has version {is_version}")
+    if asked.tag is not None:
+        said = notes(is_version)
+        if asked.notes is not None:
+            asked.notes.write_text(said, encoding="utf-8")
+        sys.stdout.write(f"version {is_version}, and the changelog has it\n")
+    if asked.dist is not None:
+        files = sorted(asked.dist.iterdir())
+        wrong = wrong_files([file.name for file in files], is_version)
+        if wrong:
+            raise SystemExit("\n".join(wrong))
+        for file in files:
+            data = file.read_bytes()
+            kib = f"{len(data) / 1024:,.0f} KiB"
+            sys.stdout.write(f"{sha256(data).hexdigest()}  {file.name}  {kib}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,20 @@
+"""All modules, and commands, without what Linux alone has: see tests/elsewhere.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+
+def test_without_what_linux_alone_has(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.elsewhere", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

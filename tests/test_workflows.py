@@ -1,0 +1,200 @@
+"""What the workflows may do and what they name: pins, permissions, scripts, targets, wheels.
+
+ci/workflows lints them; here is what holds for this repository.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+DOCUMENTS = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in WORKFLOWS}
+USES = re.compile(r"uses: (?P<action>[^\s@]+)@(?P<commit>\S+)(?: # (?P<version>\S+))?")
+# All that any job may do besides reading the repository.
+MAY = {
+    ("docs.yml", "deploy"): {"pages": "write", "id-token": "write"},
+    ("release.yml", "attest"): {"id-token": "write", "attestations": "write"},
+    ("release.yml", "publish"): {"id-token": "write"},
+    ("release.yml", "page"): {"contents": "write"},
+}
+
+
+def script(name: str) -> ModuleType:
+    """A script of ci/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "ci" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+release_files, wheel_builds = script("release_files"), script("wheel_builds")
+JOBS = [(name, job) for name, document in DOCUMENTS.items() for job in document["jobs"]]
+
+
+def steps(workflow: str) -> list[dict[str, Any]]:
+    jobs = DOCUMENTS[workflow]["jobs"].values()
+    return [step for job in jobs for step in job.get("steps", [])]
+
+
+def test_there_are_all_workflows() -> None:
+    wanted = {"ci.yml", "docs.yml", "nightly.yml", "release.yml", "wheels.yml"}
+    assert DOCUMENTS.keys() == wanted
+
+
+def test_each_action_is_one_commit_everywhere() -> None:
+    pins: dict[str, set[tuple[str, str]]] = {}
+    for path in WORKFLOWS:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if "uses: " not in line or "uses: ./" in line:
+                continue
+            found = USES.search(line)
+            assert found is not None, line
+            assert re.fullmatch(r"[0-9a-f]{40}", found["commit"]), line
+            assert re.fullmatch(r"v\d+\.\d+\.\d+", found["version"] or ""), line
+            pins.setdefault(found["action"], set()).add((found["commit"], found["version"]))
+    assert len(pins) == 8
+    assert all(len(pin) == 1 for pin in pins.values()), pins
+
+
+@pytest.mark.parametrize("workflow, job", JOBS)
+def test_a_job_may_do_what_it_must(workflow: str, job: str) -> None:
+    assert DOCUMENTS[workflow]["permissions"] == {}
+    body = DOCUMENTS[workflow]["jobs"][job]
+    assert body["permissions"] == MAY.get((workflow, job), {"contents": "read"})
+    assert "uses" in body or body["timeout-minutes"] <= 180
+
+
+def test_nothing_runs_with_the_rights_of_main_for_strangers() -> None:
+    for name, document in DOCUMENTS.items():
+        asked = document[True]  # `on`, as YAML 1.1 reads it
+        assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(asked), name
+
+
+def test_a_release_takes_nothing_from_a_cache() -> None:
+    for workflow in ("wheels.yml", "release.yml"):
+        for step in steps(workflow):
+            assert "cache" not in step.get("uses", "")
+            assert not any("cache" in name for name in step.get("with", {}))
+
+
+def test_what_is_run_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set()
+    for workflow in DOCUMENTS:
+        for step in steps(workflow):
+            run = step.get("run", "")
+            named |= set(re.findall(r"(?<![\w./-])\.?ci/[\w.-]+(?<!\.)", run))
+            for target in re.findall(r"^make ([a-z-]+)", run, re.MULTILINE):
+                assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    named |= {f"ci/{name}" for name in re.findall(r"\{project\}/ci/([\w.]+)", project)}
+    assert {"ci/wheel_demo.py", "ci/release_files.py", "ci/truth", "ci/docs"} <= named
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_the_publisher_is_the_environment_that_pypi_trusts() -> None:
+    job = DOCUMENTS["release.yml"]["jobs"]["publish"]
+    assert job["environment"]["name"] == "pypi"
+    assert [step["uses"].partition("@")[0] for step in job["steps"]] == [
+        "actions/download-artifact",
+        "pypa/gh-action-pypi-publish",
+    ]
+
+
+def test_the_tools_are_one_version() -> None:
+    texts = [
+        (ROOT / "ci" / name).read_text(encoding="utf-8")
+        for name in ("wheels.in", "wheels.txt", "workflows.txt")
+    ]
+    versions = [re.findall(r"^cibuildwheel==([\d.]+)", text, re.MULTILINE) for text in texts]
+    assert versions[0]
+    assert versions.count(versions[0]) == 3
+
+
+def name_of(python: str, platform: str) -> str:
+    return f"memreplay-1.2.3-{python}-{platform.replace('*', '_2_27')}.whl"
+
+
+def whole() -> list[str]:
+    return [
+        "memreplay-1.2.3.tar.gz",
+        *(
+            name_of(python, platform)
+            for python in release_files.PYTHONS
+            for platform in release_files.PLATFORMS
+        ),
+    ]
+
+
+def test_the_files_of_a_release() -> None:
+    files = whole()
+    assert len(files) == 29
+    assert release_files.wrong_files(files, "1.2.3") == []
+    two = "manylinux_2_27_x86_64"
+    joined = [name.replace(two, f"{two}.manylinux_2_28_x86_64") for name in files]
+    assert release_files.wrong_files(joined, "1.2.3") == []
+
+
+@pytest.mark.parametrize("gone", range(29))
+def test_a_file_that_is_missing(gone: int) -> None:
+    files = whole()
+    del files[gone]
+    (said,) = release_files.wrong_files(files, "1.2.3")
+    assert said.startswith("no memreplay-1.2.3")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "memreplay-1.2.4.tar.gz",
+        "memreplay-1.2.3-cp311-cp311-win_amd64.whl",
+        "memreplay-1.2.3-cp311-abi3-linux_x86_64.whl",
+        "memreplay-1.2.3-cp311-abi3-win_amd64.whl.part",
+    ],
+)
+def test_a_file_that_is_no_part(more: str) -> None:
+    assert release_files.wrong_files([*whole(), more], "1.2.3") == [f"no part of a release: {more}"]
+
+
+def test_what_is_built_is_what_is_released() -> None:
+    built = {build.partition("-")[2] for build in wheel_builds.builds()}
+    wanted = {platform.replace("*", "") for platform in release_files.PLATFORMS}
+    assert built == wanted
+    released = {python.partition("-")[2] for python in release_files.PYTHONS} - {"abi3"}
+    assert released <= set(wheel_builds.PYTHONS)
+    assert any(fnmatch("cp311", python.partition("-")[0]) for python in release_files.PYTHONS)
+
+
+def test_the_version_of_a_release(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
+    assert release_files.version(tmp_path) == "1.2.3"
+    log = tmp_path / "CHANGELOG.md"
+    begun = "# Changelog\n\n## [1.2.3] - "
+    log.write_text(f"{begun}2026-11-25\n\n### Added\n\n- A.\n\n## [1.2.2] - 2026-01-01\n\n- B.\n")
+    assert release_files.notes("1.2.3", tmp_path) == "### Added\n\n- A.\n"
+    assert release_files.notes("1.2.2", tmp_path) == "- B.\n"
+    for text, words in (
+        (f"{begun}unreleased\n\n- A.\n", "has no date of 1.2.3"),
+        (f"{begun}2026-11-25\n\n## [1.2.2] - 2026-01-01\n\n- B.\n", "says nothing of 1.2.3"),
+        ("# Changelog\n", "has no part of 1.2.3"),
+    ):
+        log.write_text(text)
+        with pytest.raises(SystemExit, match=words):
+            release_files.notes("1.2.3", tmp_path)
+
+
+def test_a_tag_that_is_no_version() -> None:
+    with pytest.raises(SystemExit, match=r"the tag is v0\.0\.0, and pyproject\.toml has version"):
+        release_files.main(["--tag", "v0.0.0"])
