@@ -159,15 +159,13 @@ def found(name: str) -> Any:
     return getattr(columns if name in TABLES else memreplay, name)
 
 
-def documented() -> Iterator[tuple[str, str, bool]]:
-    """Each name and member of the page, its docstring, and whether its class has words for it."""
+def documented() -> Iterator[tuple[str, str]]:
+    """Each name and member of the page, and its docstring."""
     for names in SECTIONS.values():
         for name in names:
             shape = shape_of(found(name), name)
-            yield name, shape.doc, True
-            for member in _members(name, shape):
-                told = re.search(rf"`{member.name}`", shape.doc) is not None
-                yield f"{name}.{member.name}", member.doc, told and member.is_field
+            yield name, shape.doc
+            yield from ((f"{name}.{one.name}", one.doc) for one in _members(name, shape))
 
 
 def _sections() -> Iterator[str]:

@@ -71,6 +71,7 @@ def _typed(node: ast.expr | None) -> str:
     return re.sub(r"\w+", lambda match: ALIASES.get(match[0], match[0]), text)
 
 
+@cache
 def _node(value: Any) -> ast.FunctionDef | ast.ClassDef:
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(value)))).body
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
