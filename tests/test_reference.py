@@ -140,7 +140,7 @@ def test_sections_of_a_docstring_become_lists() -> None:
     [
         ("a\n  b | c", "a b \\| c"),
         ("with --no-config and -- so", "with `--no-config` and -- so"),
-        ("`a | b_c` and ``d``", "`a \\| b_c` and `d`"),
+        ("`a | <b_c>` and ``d``", "<code>a &#124; &lt;b_c&gt;</code> and `d`"),
         ("see docs/steps.md.", "see [steps](../steps.md)."),
         ("(memreplay help json)", "([`memreplay help json`](../json.md))"),
         ("memreplay help nothing", "`memreplay help nothing`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -44,8 +45,12 @@ def _to(page: str, text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Code that may stand in a table."""
-    return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
+    """Code that may stand in a table. A bar would end the cell, and is escaped by each Markdown in
+    its own way: as HTML it is the same in all."""
+    text = " ".join(text.split())
+    if "|" not in text:
+        return f"`{text}`"
+    return f"<code>{html.escape(text, quote=False).replace('|', '&#124;')}</code>"
 
 
 def table(*rows: tuple[str, ...]) -> str:
