@@ -36,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing gate viewer sanitize fuzz coverage mutants docs schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize fuzz coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -92,7 +92,13 @@ mutants: $(VENV)/built.stamp ## 60 small changes of Python modules that differ f
 	$(BIN)/python -m tests.mutants --base "$(BASE)" $(MUTANT_ARGS)
 
 docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
-	$(BIN)/python -m pytest tests/test_project.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/test_project.py tests/test_documents.py $(PYTEST_ARGS)
+
+site: ## the documentation as a site into build/site, by zensical and by mkdocs-material, strictly, its links followed
+	ci/docs
+
+reference: $(VENV)/built.stamp ## make docs/reference anew, from the commands and the docstrings
+	$(BIN)/python -m ci.reference
 
 schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md anew, from the records of results
 	$(BIN)/python ci/schemas.py
@@ -109,7 +115,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .venv-viewers .venv-viewer .venv-truth .venv-recording .venv-workflows viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-docs .venv-workflows .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

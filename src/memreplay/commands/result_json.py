@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_json(record: Record, *, indent: int | None = 2) -> str:
-    """A result, or a part of one, as JSON; with `indent=None` on a single line.
+    """`record`, a result or a part of one, as JSON; with `indent=None` on a single line.
 
     Of a whole result it is what the command writes for --format json (docs/json.md). A baseline is
     the file that `memreplay baseline` writes, which has lines of its own whatever `indent` is.

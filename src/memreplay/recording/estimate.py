@@ -39,7 +39,7 @@ _SHOWN = ("peak_bytes", "categories", "phases", "modules", "steps")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a program would take on a GPU: requested bytes."""
+    """What a program would take on a GPU: requested bytes. Made by `memreplay.estimate`."""
 
     peak_bytes: int
     """The highest that all tensors had together."""
@@ -66,7 +66,8 @@ class Estimate:
         return open_snapshot(pickle.dumps(self.snapshot))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the snapshot. Raises UsageError where something is."""
+        """Writes the snapshot, packed if the name ends with `.gz`, `.zst`, `.xz` or `.bz2`. Raises
+        UsageError where a file is there already, unless `overwrite` is true."""
         name = checked(os.fspath(path))
         if not overwrite and os.path.lexists(name):
             raise UsageError(f"{name} is there already; overwrite=True writes over it")

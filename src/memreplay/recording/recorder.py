@@ -89,7 +89,8 @@ class Recorder:
             raise UsageError("enabled: it cannot be chosen; all is recorded")
         if stacks not in ("python", "all"):
             raise UsageError('stacks: "python" or "all"')
-        self.path = checked(own_path(os.fspath(path)))
+        self.path: str = checked(own_path(os.fspath(path)))
+        """The file; when the recording has ended, where it was written."""
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
         self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
@@ -275,8 +276,11 @@ class Recorder:
         return found
 
     def dump(self, path: str | os.PathLike[str]) -> str:
-        """Writes a snapshot of this moment; the recording goes on. Where it was written: without
-        `overwrite` a file that is there is not written over, and this one has another name."""
+        """Writes a snapshot of this moment; the recording goes on. Returns where it was written:
+        without `overwrite` a file that is there is not written over, and this one has another name.
+
+        Raises OSError where it cannot be written.
+        """
         name, size = write(checked(os.fspath(path)), self.snapshot(), overwrite=self.overwrite)
         self.say(f"wrote {name} ({size / 1e6:,.1f} MB)")
         return name

@@ -81,6 +81,7 @@ class Events(Table):
 
     @property
     def address(self) -> NDArray[np.uint64]:
+        """The address of the block or segment."""
         return self._event("address", "u8")
 
     @property
@@ -90,6 +91,7 @@ class Events(Table):
 
     @property
     def stream(self) -> NDArray[np.uint64]:
+        """The stream's number."""
         return self._event("stream", "u8")
 
     @property
@@ -154,30 +156,37 @@ class Frames(Table):
 
     @property
     def file(self) -> NDArray[np.uint32]:
+        """The source file; ids for `Snapshot.text`."""
         return self._row("frame", "file")
 
     @property
     def function(self) -> NDArray[np.uint32]:
+        """The function; ids for `Snapshot.text`."""
         return self._row("frame", "name")
 
     @property
     def line(self) -> NDArray[np.int64]:
+        """The line; 0 where it is not known."""
         return self._row("frame", "line")
 
     @property
     def fx_node_op(self) -> NDArray[np.uint32]:
+        """The FX node's operation; ids for `Snapshot.text`."""
         return self._row("frame", "fx_op")
 
     @property
     def fx_node_name(self) -> NDArray[np.uint32]:
+        """The FX node's name; ids for `Snapshot.text`."""
         return self._row("frame", "fx_name")
 
     @property
     def fx_node_target(self) -> NDArray[np.uint32]:
+        """What the FX node calls; ids for `Snapshot.text`."""
         return self._row("frame", "fx_target")
 
     @property
     def fx_original_trace(self) -> NDArray[np.uint32]:
+        """The stack that the FX node was traced from; ids for `Snapshot.text`."""
         return self._row("frame", "fx_trace")
 
 
@@ -186,26 +195,32 @@ class Segments(Table):
 
     @property
     def device(self) -> NDArray[np.int32]:
+        """The number of its device."""
         return self._row("segment", "device")
 
     @property
     def address(self) -> NDArray[np.uint64]:
+        """Where it begins."""
         return self._row("segment", "address")
 
     @property
     def total_size(self) -> NDArray[np.int64]:
+        """Bytes of the whole segment."""
         return self._row("segment", "total_size")
 
     @property
     def allocated_size(self) -> NDArray[np.int64]:
+        """Bytes of blocks that are allocated."""
         return self._row("segment", "allocated_size")
 
     @property
     def active_size(self) -> NDArray[np.int64]:
+        """Bytes of blocks that are allocated or wait for a stream."""
         return self._row("segment", "active_size")
 
     @property
     def requested_size(self) -> NDArray[np.int64]:
+        """Bytes that were requested of these; 0 where the file does not say."""
         return self._row("segment", "requested_size")
 
     @cached_property
@@ -215,6 +230,7 @@ class Segments(Table):
 
     @property
     def stream(self) -> NDArray[np.uint64]:
+        """The number of its stream."""
         return self._row("segment", "stream")
 
     @property
@@ -229,10 +245,12 @@ class Segments(Table):
 
     @property
     def stack(self) -> NDArray[np.uint32]:
+        """Stack ids: who asked for it."""
         return self._row("segment", "stack")
 
     @cached_property
     def is_expandable(self) -> NDArray[np.bool_]:
+        """Whether it grows by pages."""
         return self._flag("segment", _core.EXPANDABLE)
 
 
@@ -246,6 +264,7 @@ class Blocks(Table):
 
     @property
     def address(self) -> NDArray[np.uint64]:
+        """Where it begins."""
         return self._row("block", "address")
 
     @cached_property
@@ -279,6 +298,7 @@ class Blocks(Table):
 
     @property
     def stack(self) -> NDArray[np.uint32]:
+        """Stack ids: who allocated it."""
         return self._row("block", "stack")
 
 
@@ -297,8 +317,10 @@ class Annotations(Table):
 
     @property
     def device(self) -> NDArray[np.int32]:
+        """The number of its device; -1 where there is none."""
         return self._row("annotation", "device")
 
     @property
     def time_us(self) -> NDArray[np.int64]:
+        """Microseconds since the epoch."""
         return self._row("annotation", "time")

@@ -40,8 +40,11 @@ class Measured:
     ) -> None:
         self.trace = trace
         self.measure = measure
+        """Which bytes it counts."""
         self.pool = pool
+        """The memory pool that alone counts; None for all."""
         self.stream = stream
+        """The stream that alone counts; None for all."""
         self._questions = 0
         self._moments: _timeline.Moments | None = None
         self._sums: dict[str, list[tuple[int, int, int, int, int, int, int]]] = {}
@@ -71,14 +74,14 @@ class Measured:
 
     @cached_property
     def start_bytes(self) -> int:
-        """Before the first event that was read."""
+        """Bytes before the first event that was read."""
         if self.measure == "reserved":
             return self._reserved_alone[0] if self._alone else self.trace.reserved.start_bytes
         return self.native.start_bytes
 
     @cached_property
     def final_bytes(self) -> int:
-        """After the last event that was read."""
+        """Bytes after the last event that was read."""
         if self._is_plain:
             return self.trace.native.final_bytes
         if self.measure != "reserved":
@@ -99,7 +102,7 @@ class Measured:
 
     @cached_property
     def mean_bytes(self) -> int | None:
-        """The mean, weighted by how long each value lasted; None where there are no times."""
+        """The mean in bytes, weighted by how long each value lasted; None without times."""
         mean = self._extremes[5]
         return None if mean is None else round(mean)
 
@@ -333,8 +336,8 @@ class Measured:
         )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
-        """What is live after an event (`Trace.start`: at the start), or at a time (after the
-        events up to it).
+        """What is live after an `event` (`Replay.start`: at the start), or at a time, `time_us`
+        (after the events up to it).
 
         Raises UsageError when there is no such event, when the file has no times, or when not
         exactly one of the two is given.
@@ -411,7 +414,8 @@ class Measured:
         """The measure by "pool" or "stream": the parts that have anything, largest first at
         `event`.
 
-        What is at `event` adds up to the measure there; peaks of parts are each its own.
+        What is at `event` adds up to the measure there; peaks of parts are each its own. Raises
+        UsageError when there is no such event.
         """
         trace = self.trace
         trace.check(event)

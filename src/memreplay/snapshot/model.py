@@ -278,35 +278,40 @@ class Buckets(Record, frozen=True):
 
 
 class Lifetimes(Record, frozen=True, eq=False):
-    """One row an allocation: those of the trace in order, then the carried blocks.
-
-    `alloc_event` (i64) is -1 for carried blocks, `free_event` (i64) -1 for what is never freed;
-    `address` (u64), `size` (i64, requested bytes), `stack` (u32, stack ids).
-    """
+    """One row an allocation: those of the trace in order, then the carried blocks."""
 
     alloc_event: NDArray[np.int64]
+    """The event that made it; -1 for carried blocks."""
     free_event: NDArray[np.int64]
+    """The event that ended it; -1 for what is never freed."""
     address: NDArray[np.uint64]
+    """Where it is."""
     size: NDArray[np.int64]
+    """Bytes, by the measure that was asked."""
     stack: NDArray[np.uint32]
+    """Stack ids, for `Snapshot.stack`."""
 
     def __len__(self) -> int:
         return len(self.size)
 
 
 class LiveSet(Record, frozen=True, eq=False):
-    """What is allocated at one moment, a row an allocation; columns as in Lifetimes.
-
-    `event_index` is the last event that counts, -1 for the start; `bytes` is the sum of `size`.
-    """
+    """What is allocated at one moment, a row an allocation; columns as in Lifetimes."""
 
     device: int
+    """The device's number."""
     event_index: int
+    """The last event that counts; the event before the first for the start."""
     bytes: int
+    """The sum of `size`."""
     alloc_event: NDArray[np.int64]
+    """The event that made it; -1 for carried blocks."""
     address: NDArray[np.uint64]
+    """Where it is."""
     size: NDArray[np.int64]
+    """Bytes, by the measure that was asked."""
     stack: NDArray[np.uint32]
+    """Stack ids, for `Snapshot.stack`."""
 
     def __len__(self) -> int:
         return len(self.size)
@@ -351,4 +356,4 @@ class PeakPoint(Record, frozen=True):
     event_index: int
     """The first event after which it is; `first_event` - 1 is the start."""
     time_us: int | None
-    """That event's time."""
+    """That event's time; null where it has none."""

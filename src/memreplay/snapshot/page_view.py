@@ -15,6 +15,7 @@ class PageView:
         self.html = html
         """The whole file, in UTF-8."""
         self.title = title
+        """What the browser shows as the page's title."""
         self.height = height
         """How many pixels high a notebook shows it."""
 
@@ -22,7 +23,7 @@ class PageView:
         return f"<PageView {self.title}: {len(self.html) / (1 << 20):,.1f} MiB>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes it to a file: whole, or not at all."""
+        """Writes it to a file: whole, or not at all. Raises OSError where that cannot be."""
         whole = os.path.realpath(path)
         part = os.path.join(os.path.dirname(whole), f".memreplay-{os.urandom(6).hex()}.part")
         try:

@@ -34,7 +34,8 @@ _KEPT_NOTES = ("torch", "version")
 
 
 def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
-    """A snapshot with the simulated events of these devices, by their index. Others are left out.
+    """A snapshot with the simulated events of the devices of `found`: a simulation by the device's
+    number. Others are left out.
 
     Events have the times and stacks of those that they were in the recording; segment events those
     of the request that led to them. What it is noted in the file (docs/format.md).

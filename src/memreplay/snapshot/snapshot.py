@@ -59,10 +59,15 @@ class Snapshot:
     ) -> None:
         self.native = native
         self.file = file
+        """The path or URL that was read; `<bytes>` of bytes."""
         self.container = kind
+        """How the file is wrapped: `pickle` for not at all, `gzip`, `zstd`, `xz`, `bzip2`, `zip`,
+        `gzip in zip`, …"""
         self.file_bytes = file_bytes
+        """Size of the file as it lies there; None where it is not known."""
         self.only = only
-        self.range = range or EventRange()
+        self.range: EventRange = range or EventRange()
+        """The `start` and `stop` that were asked for: a Moment each, or None."""
         self._traits = traits
         self.project = tuple(project)
         self._replays: dict[int, Replay] = {}
@@ -144,12 +149,12 @@ class Snapshot:
 
     @property
     def stream_bytes(self) -> int:
-        """Size of the plain pickle."""
+        """Size of the plain pickle or JSON, in bytes."""
         return self.native.stream_bytes
 
     @property
     def protocol(self) -> int:
-        """Pickle protocol; of a file that does not say, 0 or 1 by the opcodes it uses."""
+        """Pickle protocol; of a file that does not say, 0 or 1 by its opcodes; -1 of JSON."""
         return self.native.protocol
 
     @property
@@ -219,49 +224,60 @@ class Snapshot:
         return _card_bytes(self.native, device)
 
     def kept(self, name: str) -> object:
-        """The raw value of a top-level key of KEPT; None where absent."""
+        """What the file says under a key of its own, as plain data; None where it has none.
+
+        `overflowed`: whether the recorder's buffer was full. `max_entries`: how many events it
+        holds. `settings`: the allocator's. `memreplay`: what memreplay's recorder noted.
+        """
         return self.native.kept(name)
 
     # ---- tables
 
     @cached_property
     def events(self) -> columns.Events:
+        """The events of all devices, a row each."""
         from memreplay.snapshot.columns import Events
 
         return Events(self.native, self.native.n_events)
 
     @cached_property
     def ooms(self) -> columns.Ooms:
+        """The events that say how much memory the device had free: a row each."""
         from memreplay.snapshot.columns import Ooms
 
         return Ooms(self.native, self.native.n_ooms)
 
     @cached_property
     def stacks(self) -> columns.Stacks:
+        """The call stacks, each once."""
         from memreplay.snapshot.columns import Stacks
 
         return Stacks(self.native, self.native.n_stacks)
 
     @cached_property
     def frames(self) -> columns.Frames:
+        """The frames of stacks, each once."""
         from memreplay.snapshot.columns import Frames
 
         return Frames(self.native, self.native.n_frames)
 
     @cached_property
     def segments(self) -> columns.Segments:
+        """The allocator's segments at the dump, a row each."""
         from memreplay.snapshot.columns import Segments
 
         return Segments(self.native, self.native.n_segments)
 
     @cached_property
     def blocks(self) -> columns.Blocks:
+        """The blocks of these segments, a row each."""
         from memreplay.snapshot.columns import Blocks
 
         return Blocks(self.native, self.native.n_blocks)
 
     @cached_property
     def annotations(self) -> columns.Annotations:
+        """Where annotations begin and end, a row each."""
         from memreplay.snapshot.columns import Annotations
 
         return Annotations(self.native, self.native.n_annotations)
@@ -303,6 +319,7 @@ class Snapshot:
 
     @property
     def segment_count(self) -> int:
+        """How many segments there are at the dump."""
         return self.native.n_segments
 
     @property
@@ -333,7 +350,7 @@ class Snapshot:
         return data
 
     def frame(self, i: int) -> Frame:
-        """Frame i. Raises IndexError."""
+        """Frame i, a row of `frames`. Raises IndexError where there is none."""
         found = self._frames.get(i)
         if found is None:
             function, file, line = self.native.frame(i)
@@ -342,7 +359,8 @@ class Snapshot:
         return found
 
     def stack(self, i: int) -> tuple[Frame, ...]:
-        """The frames of stack i, innermost first. Raises IndexError."""
+        """The frames of stack i, a row of `stacks`, innermost first. Raises IndexError where there
+        is none."""
         return tuple(self.frame(f) for f in self.native.stack(i))
 
     def pool_id(self, i: int) -> tuple[int, int] | None:
@@ -354,7 +372,7 @@ class Snapshot:
         return self.native.action_name(code)
 
     def state_name(self, code: int) -> str:
-        """The state behind a code of `blocks.state`."""
+        """The state behind a code of `blocks.state`. Raises IndexError where there is none."""
         return _core.STATES[code]
 
     # ---- replay

@@ -51,6 +51,7 @@ class Trace:
 
     @property
     def device(self) -> int:
+        """The device's number."""
         return self.native.device
 
     @property
@@ -90,12 +91,12 @@ class Trace:
 
     @property
     def carried_bytes(self) -> int:
-        """What was live before the first event."""
+        """Requested bytes that were live before the first event."""
         return self.native.carried_bytes
 
     @property
     def final_bytes(self) -> int:
-        """What is live after the last event."""
+        """Requested bytes that are live after the last event."""
         return self.native.final_bytes
 
     @property

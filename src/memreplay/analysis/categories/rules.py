@@ -33,22 +33,22 @@ _KEYS = ("name", "where", *CONDITIONS)
 
 
 class Rule(Struct, frozen=True):
-    """One rule: what it is called, and regular expressions that must all be found.
-
-    `frames` is searched in `file:function` of a stack's frames: of any of them, or, where `where`
-    is "own", of the one that the stack is put down to. `annotation` is searched in the name of the
-    innermost annotation that was open when the memory was allocated, `compile_context` and
-    `user_metadata` in what the event carries, `origin` in what `origins.py` calls
-    where it comes from.
-    """
+    """One rule: what it is called, and regular expressions that must all be found."""
 
     name: str
+    """The category."""
     frames: str | None = None
+    """Searched in `file:function` of a stack's frames."""
     where: str = "any"
+    """In which frames: "any" of them, or "own", the one that the stack is put down to."""
     annotation: str | None = None
+    """Searched in the name of the innermost annotation that was open at the allocation."""
     compile_context: str | None = None
+    """Searched in what the event carries under this name."""
     user_metadata: str | None = None
+    """Searched in what the event carries under this name."""
     origin: str | None = None
+    """Searched in the words for where it comes from, such as `before the recording`."""
 
 
 # What PyTorch, and most code on top of it, calls things. The most telling come first: an optimizer

@@ -18,14 +18,16 @@ TREE_ALONE = "a tree shows call stacks: leave out --by, and --measure reserved"
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """How much of a tree is wanted: levels (0: all), and calls of at least this share; with
-    `whole` also the frames that are not the user's; `inverted` from the innermost frame outward to
-    its callers."""
+    """How much of a tree of calls is wanted, and from which end."""
 
     depth: int = 0
+    """How many levels; 0 for all."""
     share: float = 0.01
+    """The least share of the whole that a call must hold to be there, 0.0 to 1.0."""
     whole: bool = False
+    """Also the frames that are not the user's."""
     inverted: bool = False
+    """From the innermost frame outward to its callers."""
 
 
 def shape_of(asked: tuple[int, float, bool] | None, *, whole: bool) -> TreeShape | None:

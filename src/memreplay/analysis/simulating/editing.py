@@ -30,9 +30,13 @@ class Change(NamedTuple):
     one of the `categories`, all where neither is given."""
 
     factor: float = 1.0
+    """What their sizes are multiplied by, 0 to 1,000; 0 leaves them out."""
     twice: bool = False
+    """Whether they are freed at once and made again when they are needed, as checkpointing does."""
     filters: Filters | None = None
+    """Of the allocations that pass."""
     categories: tuple[str, ...] = ()
+    """Of the allocations of any of these."""
 
 
 class Editor:

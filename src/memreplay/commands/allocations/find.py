@@ -61,12 +61,13 @@ def allocations_report(
 ) -> AllocationsReport:
     """Every allocation of the events that were read, of each device that has any data.
 
-    `threshold` is how many others may be made on the device while a temporary allocation lives.
-    `top` cuts the groups (0: all of them). With `pool` or `stream` only that one counts; devices
-    that have it not are left out. Raises UsageError for reserved memory, which is of segments, and
-    for a pool or stream that is not there.
+    `sort` says which groups come first. `threshold` is how many others may be made on the device
+    while a temporary allocation lives. `top` cuts the groups (0: all of them). With `pool` or
+    `stream` only that one counts; devices that have it not are left out. Raises UsageError for
+    reserved memory, which is of segments, and for a pool or stream that is not there.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
+    as text, which then shows whole stacks.
     """
     selection = selected(selection, choices)
     by = selection.by or "stack"

@@ -47,13 +47,15 @@ def at_report(
     stages: bool = False,
     **choices: Unpack[Choices],
 ) -> AtReport:
-    """The live set of each device at each moment; options are as those of `peak_report`.
+    """The live set of each device at each of the `moments`.
 
-    With `stages` the usage at every annotation too, `top` of them.
+    `tree` asks for a tree of calls in place of groups, `listed` for single allocations. With
+    `stages` the usage at every annotation too, `top` of them.
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
+    as text, which then shows whole stacks.
     """
     selection = selected(selection, choices)
     moments = (moments,) if isinstance(moments, When) else moments

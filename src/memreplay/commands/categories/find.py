@@ -36,12 +36,13 @@ def categories_report(
     all_frames: bool = False,
     **choices: Unpack[Choices],
 ) -> CategoriesReport:
-    """What each rule caught of each device's live set at a moment; options as of `peak_report`.
+    """What each rule caught of each device's live set at the moment `when`.
 
     `top` cuts the stacks that no rule caught. Raises UsageError for reserved memory, which has no
     stacks, and for a moment that a device does not have.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
+    as text, which then shows whole stacks.
     """
     selection = selected(selection, choices)
     if selection.measure == "reserved":

@@ -44,9 +44,9 @@ def diff_report(
     all_frames: bool = False,
     **choices: Unpack[Choices],
 ) -> DiffReport:
-    """The change of each device that both have, at a moment of each; where they have none in common
-    but one each, of these two. The base may be a baseline, which has groups by stack at the peak of
-    one measure.
+    """The change from `base` to `new` of each device that both have, at the moment `when` of each;
+    where they have none in common but one each, of these two. The base may be a baseline, which has
+    groups by stack at the peak of one measure.
 
     Rows that differ in plumbing alone are one, unless `all_frames` are asked for. `exact` matches
     nothing but equal stacks, line for line; `unchanged` keeps rows that did not change. `top` cuts

@@ -41,9 +41,11 @@ def fleet(
     read on `workers` processes of this machine (one for each processor), or on the Dask cluster
     whose `scheduler` has this address; the result is the same. `memory_per_worker` is what one of
     these processes may take, in bytes; `totals` are cards, in bytes, on which each rank may fit or
-    not. `against` is another fleet, as a base. `output` is a
-    folder for the tables of all ranks as one Parquet dataset; what is there already is not read
-    again.
+    not. `against` is another fleet, as a base. `rank_pattern` is an expression whose one group is
+    the number of the rank in a file's name. `output` is a folder for the `tables` (names with
+    commas between; all by default) of all ranks as one Parquet dataset; what is there already is
+    not read again, and ranks of another fleet are taken away with `force` alone. `salvage` reads
+    the intact part of files that are cut off.
 
     A file that cannot be read is a row that says so. Raises UsageError where there is no file, and
     for ranks that are there twice; MissingExtraError without Dask.

@@ -48,13 +48,14 @@ def fragmentation_report(
     **choices: Unpack[Choices],
 ) -> FragmentationReport:
     """Every device that was read. `at` is the moment of the block map, one that matters where it is
-    not given (`_telling`); its peaks are those of active bytes.
+    not given; its peaks are those of active bytes.
 
     `top` cuts the groups that block it (0: all of them), and the segments where `bars` characters
     each are asked for. `blocks` gives all segments with their blocks. A device without that moment
     is left out, and `missing` says why. Raises UsageError where none has it.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
+    as text, which then shows whole stacks.
     """
     selection = selected(selection, choices)
     by = selection.by or "stack"

@@ -54,11 +54,14 @@ def gate(
 ) -> GateReport:
     """Whether a snapshot is within one budget: `gate(snap, max_peak="38GiB", no_oom=True)`.
 
-    A size is a text with a unit, or a number of bytes; a share is a text ("2%"). `base` is what
-    growth is measured against: a snapshot, what `memreplay.baseline` made of one, or the path of a
-    baseline file. The report's `passed` is the answer. Raises TypeError for a limit that there is
-    not; UsageError for a budget that means nothing, or speaks of what the snapshot does not have
-    (a device, a category, an annotation); OSError and SnapshotError for a base that cannot be read.
+    `limits` are those of a [[gate]] table, by their names (docs/gate.md), `rules` the rules of
+    categories. A size is a text with a unit, or a number of bytes; a share is a text ("2%"). `base`
+    is what growth is measured against: a snapshot, what `memreplay.baseline` made of one, or the
+    path of a baseline file. `allow_untrusted` judges a snapshot even if it contradicts itself,
+    `strict` fails too if the recorder's buffer overflowed. The report's `passed` is the answer.
+    Raises TypeError for a limit that there is not; UsageError for a budget that means nothing, or
+    speaks of what the snapshot does not have (a device, a category, an annotation); OSError and
+    SnapshotError for a base that cannot be read.
     """
     budget = _budget(dict(limits))
     if budget.needs_base and base is None:

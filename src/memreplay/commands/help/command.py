@@ -59,10 +59,10 @@ def _pages() -> dict[str, Path]:
 
 
 def _about(page: Path) -> str:
-    """The first sentence of a page."""
+    """The question that a page answers: its first sentence."""
     for paragraph in page.read_text(encoding="utf-8").split("\n\n"):
         lines = [line for line in paragraph.splitlines() if not line.startswith(_BESIDE)]
         if lines:
-            words = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(lines))
-            return words.split(". ")[0].rstrip(".:") + "."
+            words = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(lines)).strip("*")
+            return words if words.endswith("?") else words.split(". ")[0].rstrip(".:") + "."
     return ""

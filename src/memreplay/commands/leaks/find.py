@@ -56,11 +56,14 @@ def leaks_report(
 ) -> LeaksReport:
     """The leaks of each device (docs/leaks.md has the rule).
 
-    Steps are found as for `steps_report`; `windows` takes so many equal parts of the trace instead,
-    and so does a file without steps; they are the same whatever the filters leave. `by` is what is
-    judged: each stack, or each group of another kind. `total_memory` is the device's, in bytes.
-    A device with less than LEAST_STEPS steps is not judged. Raises UsageError for reserved memory,
-    and NothingToTellError where no device has steps.
+    Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
+    is given they are found (docs/steps.md). `windows` takes so many equal parts of the trace
+    instead, and so does a file without steps; they are the same whatever the filters leave. `by` is
+    what is judged: each stack, or each group of another kind. `total_memory` is the device's, in
+    bytes. Allocations that are still there `older_than` steps later are counted as old; what grows
+    by less than `min_bytes` a step is no leak. `all_frames` is for the report as text, which then
+    shows whole stacks. A device with less than 5 steps is not judged. Raises UsageError for
+    reserved memory, and NothingToTellError where no device has steps.
     """
     selection = selected(selection, choices)
     by = selection.by or "stack"

@@ -57,11 +57,12 @@ def modules_report(
     sort: ModulesSort = "total",
     **choices: Unpack[Choices],
 ) -> ModulesReport:
-    """What each module held of each device's live set at a moment; options as of `peak_report`.
+    """What each module held of each device's live set at the moment `when`.
 
-    `depth` and `top` cut the modules; `by` and `rules` say nothing here. Raises NothingToTellError
-    for a snapshot that memreplay's recorder did not record, UsageError for reserved memory, which
-    is of no module, and for a moment that a device does not have.
+    `depth` and `top` cut the modules, of which `sort` says which come first; `by` and `rules` say
+    nothing here. Raises NothingToTellError for a snapshot that memreplay's recorder did not record,
+    UsageError for reserved memory, which is of no module, and for a moment that a device does not
+    have.
     """
     selection = selected(selection, choices)
     if selection.measure == "reserved":

@@ -74,7 +74,8 @@ def oom_report(
     UsageError where no device has so many, or where the card is said to be smaller than what was
     seen of it.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
+    as text, which then shows whole stacks.
     """
     selection = selected(selection, choices)
     by = selection.by or "stack"

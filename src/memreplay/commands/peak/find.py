@@ -37,12 +37,14 @@ def peak_report(
     """The peak of one device, or of each that has any data, with its live set grouped.
 
     `by` is "stack" unless it is given ("pool" for reserved memory). `top` cuts
-    the groups of each device (0: all of them); `peaks` is how many separate maxima to give. With
+    the groups of each device (0: all of them); `peaks` is how many separate maxima to give, `tree`
+    asks for a tree of calls in place of groups. With
     `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
     everything against the device that a summary does, not only what concerns the measure. Raises
     UsageError for a device, pool or stream that is not there.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
+    as text, which then shows whole stacks.
     """
     selection = selected(selection, choices)
     if tree is not None and (selection.measure == "reserved" or selection.by is not None):

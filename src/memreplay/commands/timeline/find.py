@@ -37,7 +37,7 @@ def timeline_report(
     points: int = 1000,
     **choices: Unpack[Choices],
 ) -> TimelineReport:
-    """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
+    """Each measure on each device, in at most `points` buckets.
 
     `measures` are several at once, in place of the selection's one.
     `x` is "time" unless it is given, where all devices with events have times that differ, else

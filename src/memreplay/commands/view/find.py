@@ -116,8 +116,8 @@ def view(
     height: int = HEIGHT,
     rules: tuple[Rule, ...] | None = None,
 ) -> PageView:
-    """The interactive page of a snapshot, or of two that are compared, as `memreplay view` makes
-    it: a notebook shows it, `.save("page.html")` writes it.
+    """The interactive page of a snapshot, or of it and a later one (`after`), as `memreplay view`
+    makes it: a notebook shows it, `.save("page.html")` writes it.
 
     `height` is that of the frame in a notebook, in pixels; `rules` are those of categories. Raises
     LimitError for what is too large for a browser.

@@ -48,10 +48,11 @@ def table(
     labels: Mapping[str, str | None] | None = None,
     flat: bool = False,
 ) -> Table:
-    """A table of a snapshot: see docs/schema.md. `rules` make the column `category` where nothing
-    was noted; `labels` are more columns, of one text (or null) each; one that is called as a column
-    of the table becomes `snapshot_NAME`, as two of a name are read by few. `flat`, of the
-    allocations, has function, file and line as columns, so that nothing need be joined.
+    """The table called `name` of a snapshot: see docs/schema.md. `rules` make the column `category`
+    where nothing was noted; `labels` are more columns, of one text (or null) each; one that is
+    called as a column of the table becomes `snapshot_NAME`, as two of a name are read by few.
+    `flat`, of the allocations, has function, file and line as columns, so that nothing need be
+    joined.
 
     Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
     """

@@ -21,6 +21,7 @@ def test_all_pages_are_listed(runner: CliRunner) -> None:
     listed = re.findall(r"^([a-z]+)  +\S", done.stdout, re.MULTILINE)
     assert listed == sorted(page.stem for page in DOCS.glob("*.md"))
     assert all(len(line) <= pages.WIDEST for line in done.stdout.splitlines())
+    assert re.search(r"^index +Where do I start\?$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("topic", ["oom", "oom.md", "docs/oom.md"])

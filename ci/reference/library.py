@@ -1,0 +1,239 @@
+"""The page of the Python API: every public name, its signature and its docstring."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import memreplay
+from ci.reference.source import Shape, shape_of
+from ci.reference.words import code, marked, table
+from memreplay.snapshot import columns
+
+HEAD = """\
+# The Python API, name by name
+*What does each name take, give and raise?*
+
+Made from the docstrings by `make reference`; `help(memreplay.peak)` prints the same. [The Python
+API](../library.md) shows with examples how the names go together. Bytes are int, times are int
+microseconds since the epoch, an event is named by its index in its device's trace, and arrays are
+read-only ones of NumPy, of shape (rows,) where nothing else is said.
+
+A function that asks what a command asks takes a `selection`, or fields of a
+[Selection](#selection) by their names (`**choices`): `memreplay.peak(snap, by="file", top=5)`. What
+it returns is described with [the JSON](../json.md) of the command, key by key.
+
+"""
+# Names in the order in which one needs them.
+SECTIONS = {
+    "Read a snapshot": ("open", "Snapshot", "Moment", "Limits", "Frame"),
+    "Tables": ("Events", "Ooms", "Stacks", "Frames", "Segments", "Blocks", "Annotations", "table"),
+    "Replay it": ("Replay", "Usage", "PeakPoint", "LiveSet", "Lifetimes"),
+    "Ask what the commands ask": (
+        "report",
+        "summary",
+        "peak",
+        "at",
+        "timeline",
+        "allocations",
+        "categories",
+        "modules",
+        "diff",
+        "fleet",
+        "gate",
+        "baseline",
+        "segments",
+        "steps",
+        "leaks",
+        "fragmentation",
+        "oom",
+        "simulate",
+        "fits",
+        "retold",
+        "view",
+        "PageView",
+        "to_json",
+    ),
+    "Say what is asked": ("Selection", "When", "Filters", "Rule", "TreeShape", "Change"),
+    "Record, and estimate": ("record", "estimate", "estimating", "Estimate"),
+    "Errors": (
+        "MemreplayError",
+        "UsageError",
+        "NothingToTellError",
+        "MissingExtraError",
+        "SnapshotError",
+        "TruncatedError",
+        "UnsafePickleError",
+        "LimitError",
+    ),
+}
+TABLES = SECTIONS["Tables"][:-1]
+# Of classes that other parts of the package call too, what is public: what library.md, record.md
+# and estimate.md show. Of all others it is what has no underscore.
+MEMBERS = {
+    "Snapshot": (
+        "file",
+        "file_bytes",
+        "container",
+        "range",
+        "protocol",
+        "stream_bytes",
+        "truncation",
+        "settings",
+        "kept",
+        "devices",
+        "trace_events",
+        "events",
+        "ooms",
+        "stacks",
+        "frames",
+        "segments",
+        "blocks",
+        "annotations",
+        "text",
+        "metadata",
+        "stack",
+        "frame",
+        "pool_id",
+        "action_name",
+        "state_name",
+        "replay",
+        "view",
+    ),
+    "Replay": (
+        "device",
+        "events",
+        "first_event",
+        "start",
+        "peak",
+        "usage",
+        "live_at",
+        "lifetimes",
+        "measure",
+        "carried_bytes",
+        "final_bytes",
+        "reconciliation_bytes",
+        "unmatched_frees",
+        "double_allocs",
+        "size_mismatches",
+        "unknown_actions",
+        "time_us",
+        "event_at",
+        "simulate",
+        "recorded",
+    ),
+    "Usage": (
+        "measure",
+        "pool",
+        "stream",
+        "series",
+        "start_bytes",
+        "final_bytes",
+        "peak",
+        "minimum",
+        "mean_bytes",
+        "peaks",
+        "ranges",
+        "parts",
+        "lifetimes",
+        "live_at",
+        "reconciliation_bytes",
+    ),
+    "record": ("path", "step", "dump"),
+    "estimating": ("step", "estimate"),
+}
+# Made by other names: how they are called is nobody's business.
+MADE = ("Snapshot", "Replay", "Usage", "PageView", "Estimate", *TABLES)
+NO_ARGUMENTS = (*MADE, "estimating", "LiveSet", "Lifetimes", "PeakPoint", "Frame")
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD.rstrip("\n") + "\n", *_sections()])
+
+
+def found(name: str) -> Any:
+    """What a name of the page stands for."""
+    return getattr(columns if name in TABLES else memreplay, name)
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Each name and member of the page, and its docstring."""
+    for names in SECTIONS.values():
+        for name in names:
+            shape = shape_of(found(name), name)
+            yield name, shape.doc
+            yield from ((f"{name}.{one.name}", one.doc) for one in _members(name, shape))
+
+
+def _sections() -> Iterator[str]:
+    for title, names in SECTIONS.items():
+        yield f"## {title}\n"
+        for name in names:
+            yield from _told(name, shape_of(found(name), name))
+
+
+def _members(name: str, shape: Shape) -> list[Shape]:
+    wanted = MEMBERS.get(name)
+    members = {member.name: member for member in shape.members}
+    if wanted is None:
+        return [one for one in members.values() if not one.name.startswith("_")]
+    missing = [one for one in wanted if one not in members]
+    assert not missing, f"{name} has no {', '.join(missing)}"
+    return [members[one] for one in wanted]
+
+
+def _told(name: str, shape: Shape) -> Iterator[str]:
+    """A name's part of the page."""
+    yield f"### {name}\n"
+    if shape.bases:
+        yield f"Is a {', '.join(f'[{base}](#{base.lower()})' for base in shape.bases)}.\n"
+    where = "" if name in TABLES else "memreplay."
+    if shape.signature and name not in NO_ARGUMENTS:
+        yield f"```text\n{where}{shape.signature}\n```\n"
+    yield from prose(shape.doc)
+    members = _members(name, shape)
+    values = [one for one in members if not one.signature]
+    if values:
+        defaults = any(one.default for one in values)
+        head = ("name", "type", *(["default"] if defaults else []), "meaning")
+        rows = []
+        for one in values:
+            default = [code(one.default) if one.default else ""] if defaults else []
+            rows.append((code(one.name), code(one.kind.replace(" | ", " or ")), *default, marked(one.doc)))
+        yield table(head, *rows)
+    for one in members:
+        if one.signature:
+            yield f"```text\n.{one.signature}\n```\n"
+            yield from prose(one.doc)
+
+
+_HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
+
+
+def prose(doc: str) -> Iterator[str]:
+    """A docstring as Markdown: its paragraphs, and what stands under its headings as lists."""
+    first, *sections = _HEADING.split(doc)
+    for paragraph in re.split(r"\n\s*\n", first.strip()):
+        if paragraph:
+            yield marked(paragraph) + "\n"
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        yield f"**{title}**\n"
+        yield "".join(_item(*item) for item in _items(body))
+
+
+def _items(body: str) -> Iterator[tuple[str, str]]:
+    """The entries of a section: a line, and what is indented below it."""
+    for entry in re.split(r"\n(?=\S)", body.strip("\n")):
+        head, _, text = entry.partition("\n")
+        yield head.strip(), inspect.cleandoc(text)
+
+
+def _item(head: str, text: str) -> str:
+    name, colon, kind = head.partition(" : ")
+    said = marked(text)
+    if colon:
+        return f"- `{name}` ({marked(kind)}): {said}\n"
+    return f"- `{head}`: {said}\n" if said else f"- {marked(head)}\n"

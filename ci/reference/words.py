@@ -1,0 +1,60 @@
+"""Plain text as Markdown, in which options, code and pages are marked and linked."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+from memreplay.render.escaping import markdown_text
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+# What of a text is no prose: code in backquotes, a link of a page of docs/, `--no-config`,
+# docs/leaks.md, memreplay help leaks.
+_TOKEN = re.compile(
+    r"``(?P<double>[^`]+)``|`(?P<code>[^`]+)`|\[(?P<text>[^]]+)\]\((?P<link>[^)\s]+\.md[^)\s]*)\)"
+    r"|(?<![\w-])(?P<option>--[a-z][a-z-]*[a-z])(?![\w-])"
+    r"|docs/(?P<page>\w+)\.md|memreplay help (?P<help>\w+)"
+)
+
+
+def marked(text: str) -> str:
+    """A paragraph of a help or a docstring, on one line, as Markdown that shows it."""
+    text = " ".join(text.split())
+    found = []
+    at = 0
+    for match in _TOKEN.finditer(text):
+        found.append(markdown_text(text[at : match.start()]) if match.start() > at else "")
+        found.append(_token(match))
+        at = match.end()
+    return "".join(found) + (markdown_text(text[at:]) if at < len(text) else "")
+
+
+def _token(match: re.Match[str]) -> str:
+    if match["link"]:
+        return f"[{match['text']}](../{match['link']})"
+    if match["page"]:
+        return _to(match["page"], match["page"])
+    if match["help"]:
+        return _to(match["help"], code(match[0]))
+    return code(match["double"] or match["code"] or match["option"])
+
+
+def _to(page: str, text: str) -> str:
+    return f"[{text}](../{page}.md)" if (DOCS / f"{page}.md").exists() else text
+
+
+def code(text: str) -> str:
+    """Code that may stand in a table. A bar would end the cell, and is escaped by each Markdown in
+    its own way: as HTML it is the same in all."""
+    text = " ".join(text.split())
+    if "|" not in text:
+        return f"`{text}`"
+    return f"<code>{html.escape(text, quote=False).replace('|', '&#124;')}</code>"
+
+
+def table(*rows: tuple[str, ...]) -> str:
+    """Rows, the first one the head."""
+    head, *others = rows
+    lines = [head, tuple("---" for _ in head), *others]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)

@@ -1,0 +1,138 @@
+"""Follows every link of a built site: pages, anchors, pictures, scripts.
+
+    python ci/site_links.py build/site       says what leads nowhere, and exits with 1
+    python ci/site_links.py --external ...   also lists the links that leave the site
+
+No network: a link that leaves the site is judged by its form alone. What a page loads by itself
+(scripts, styles, pictures) must be part of the site.
+"""
+
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+# What a page shows or runs without a click.
+LOADED = {"img", "script", "source", "iframe", "video", "audio"}
+LOADED_LINKS = {"stylesheet", "icon", "preload", "manifest"}
+
+
+class Link(NamedTuple):
+    """A link on a page."""
+
+    target: str
+    loaded: bool
+
+
+class Page(HTMLParser):
+    """What a page links to, and what of it can be linked to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.links: list[Link] = []
+        self.anchors: set[str] = {"", "top"}
+        self.repeated: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note links and anchors."""
+        found = {name: value or "" for name, value in attrs}
+        for name in ("id", *(("name",) if tag == "a" else ())):
+            if name in found:
+                if name == "id" and found[name] in self.anchors:
+                    self.repeated.append(found[name])
+                self.anchors.add(found[name])
+        if tag == "link":
+            if LOADED_LINKS & {*found.get("rel", "").split()}:
+                self.links.append(Link(found.get("href", ""), loaded=True))
+        elif "href" in found:
+            self.links.append(Link(found["href"], loaded=False))
+        if tag in LOADED and found.get("src"):
+            self.links.append(Link(found["src"], loaded=True))
+
+
+def flaws_of(site: Path) -> tuple[list[str], dict[str, int]]:
+    """What is wrong with a site; and how often it links to each place outside."""
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+    flaws: list[str] = [] if pages else [f"{site} has no pages"]
+    outside: dict[str, int] = {}
+    for path, page in pages.items():
+        where = path.relative_to(site.parent)
+        flaws += [f"{where}: two elements have the id {one!r}" for one in page.repeated]
+        for link in page.links:
+            parts = urlsplit(link.target)
+            if parts.scheme in ("data", "javascript"):
+                continue
+            if parts.scheme or parts.netloc:
+                outside[link.target] = outside.get(link.target, 0) + 1
+                if why := wrong_form(link):
+                    flaws.append(f"{where}: {link.target!r} {why}")
+            elif why := wrong_place(site, path, parts.path, unquote(parts.fragment), pages):
+                flaws.append(f"{where}: {link.target!r} {why}")
+    return flaws, outside
+
+
+def wrong_form(link: Link) -> str:
+    """Why a link out of the site cannot be right; empty where it may be."""
+    parts = urlsplit(link.target)
+    if link.loaded:
+        return "is loaded from elsewhere"
+    if parts.scheme == "mailto":
+        return "" if "@" in parts.path else "is no address"
+    if parts.scheme != "https" or "." not in parts.netloc or any(c.isspace() for c in link.target):
+        return "is no https link"
+    return ""
+
+
+def wrong_place(site: Path, page: Path, path: str, anchor: str, pages: dict[Path, Page]) -> str:
+    """Why a link within the site leads nowhere; empty where it leads somewhere."""
+    if not path:
+        target = page
+    elif path.startswith("/"):
+        target = site / unquote(path).lstrip("/")
+    else:
+        target = Path(*_normal(page.parent / unquote(path)))
+    if target.is_dir():
+        target /= "index.html"
+    if not target.is_relative_to(site):
+        return "leaves the site"
+    if not target.is_file():
+        return "leads nowhere"
+    if target in pages and anchor not in pages[target].anchors:
+        return "has an anchor that is not there"
+    return ""
+
+
+def _normal(path: Path) -> list[str]:
+    """The parts of a path without `..`."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts:
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return parts
+
+
+def main(arguments: list[str]) -> int:
+    """Check each site, and say what was found."""
+    flaws: list[str] = []
+    for site in (Path(one) for one in arguments if one != "--external"):
+        found, outside = flaws_of(site)
+        flaws += found
+        pages = len(list(site.rglob("*.html")))
+        sys.stdout.write(
+            f"{site}: {pages} pages, {len(outside)} places outside, {len(found)} flaws\n"
+        )
+        if "--external" in arguments:
+            sys.stdout.writelines(f"  {target}\n" for target in sorted(outside))
+    sys.stdout.writelines(f"{flaw}\n" for flaw in flaws)
+    return int(bool(flaws))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
