@@ -35,17 +35,21 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing gate viewer sanitize fuzz coverage mutants docs schemas images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize fuzz coverage mutants docs schemas images build clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) PYTEST_ARGS="-k replay" SIZES=$(SIZES) ROUNDS=$(ROUNDS)'
 
 demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 	$(BIN)/memreplay summary $(EXAMPLE)
 	$(BIN)/memreplay peak $(EXAMPLE)
 
-test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it, "-n 0" is one process
+# What is named, by TESTS or by -k, is run whole.
+test: $(VENV)/built.stamp ## the quick tests; all that PYTEST_ARGS="-k name -x" or TESTS=tests/unit/io names; "-n 0" is one process
+	$(BIN)/python -m pytest $(TESTS) --quick $(SPREAD) $(PYTEST_ARGS)
+
+test-all: $(VENV)/built.stamp ## the whole suite, as ci/test runs it
 	$(BIN)/python -m pytest $(TESTS) $(SPREAD) $(PYTEST_ARGS)
 
 bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, the tables of other tools and of all commands, the page in chromium; SIZES=25,100 (MB) ROUNDS=3

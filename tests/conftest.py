@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.quick", "tests.bare"]
+
 ROOT = Path(__file__).resolve().parent.parent
 # Those that tests know by heart are simulated; the examples are real.
 SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])

@@ -18,6 +18,7 @@ from tests import build
 from tests.allocator_strategies import SETTINGS
 from tests.build import SnapshotBuilder
 from tests.conftest import SNAPSHOTS
+from tests.examples import examples
 from tests.oracle_measures import reserved
 from tests.pictures import record_pictures
 from tests.strategies import traces
@@ -133,7 +134,7 @@ def test_they_are_those_of_block_maps(snapshot: Any) -> None:
             assert sum(one.size for one in live) == want
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     seed=st.integers(0, 2**32 - 1),
     rules=st.sampled_from(list(SETTINGS)),

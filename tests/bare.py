@@ -1,0 +1,100 @@
+"""The option `--bare`: skips what needs a package that is not installed; else that is a failure.
+
+Without it all of [dev] has to be there, so that no run leaves out tests unnoticed. With it, that of
+a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from importlib.util import find_spec
+from typing import TypeVar
+
+import pytest
+
+from memreplay.errors import MissingExtraError
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+# What [dev] brings besides [test], as it is imported.
+PACKAGES = (
+    "Cython",
+    "aiobotocore",
+    "botocore",
+    "dask",
+    "distributed",
+    "duckdb",
+    "flask",
+    "fsspec",
+    "google",
+    "matplotlib",
+    "moto",
+    "mypy",
+    "pandas",
+    "perfetto",
+    "polars",
+    "pyarrow",
+    "s3fs",
+    "setuptools",
+    "textual",
+    "xmlschema",
+    "yaml",
+    "zstandard",
+)
+MISSING = re.compile(r"(?:No module named|could not import) '([\w.]+)'")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption(
+        "--bare",
+        action="store_true",
+        help="skip tests that need packages of [dev] which are not installed",
+    )
+
+
+def missing(text: str) -> str:
+    """The package of [dev] that a text says is missing, and that is; else nothing."""
+    for name in MISSING.findall(text):
+        package = name.partition(".")[0]
+        if package in PACKAGES and find_spec(package) is None:
+            return str(package)
+    return ""
+
+
+def _skip(report: Report, package: str) -> None:
+    report.outcome = "skipped"
+    report.longrepr = (report.nodeid, 0, f"needs {package}")
+
+
+def _judged(report: Report, config: pytest.Config, error: str) -> Report:
+    """A report whose outcome is what the option makes of it."""
+    if config.option.bare and report.failed and (package := missing(error)):
+        _skip(report, package)
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+    if not config.option.bare and report.skipped and (package := missing(reason)):
+        report.outcome = "failed"
+        report.longrepr = f"{package} is missing: pip install -e '.[dev]', or --bare"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Of a test."""
+    error = call.excinfo.value if call.excinfo else None
+    # What the package itself says where an extra is missing stands for that import.
+    said = isinstance(error, ModuleNotFoundError | MissingExtraError)
+    cause = error.__context__ if isinstance(error, MissingExtraError) else error
+    return _judged((yield), item.config, str(cause) if said else "")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Of a file."""
+    report = yield
+    return _judged(report, collector.config, str(report.longrepr or ""))

@@ -1,0 +1,49 @@
+"""The option `--quick`: without tests that are marked `slow`, and with fewer random examples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+# A tenth of the usual number; tests.examples does the same where a test says how many.
+settings.register_profile("quick", deadline=None, print_blob=True, max_examples=10)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="without the tests that are marked slow, and with a tenth of the random examples;"
+        " but all of what is asked for by name (-k, -m, --lf, a file or a folder)",
+    )
+
+
+def is_quick(config: pytest.Config) -> bool:
+    """Whether slow tests are to be left out: asked for, and none is asked for by name."""
+    options = config.option
+    named = options.keyword or options.markexpr or getattr(options, "lf", False)
+    return bool(options.quick and not named and config.args in (["tests"], ["tests/"]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take fewer examples; before any test is read, which may say how many it wants."""
+    if is_quick(config):
+        settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow."""
+    if not is_quick(config):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say that there is more."""
+    if not is_quick(config):
+        return None
+    return "quick: without slow tests, with a tenth of the random examples (make test-all: all)"
