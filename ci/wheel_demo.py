@@ -221,7 +221,7 @@ EXTRAS: dict[str, tuple[str, list[str]]] = {
     "zst": ("zstandard", ["convert", "EXAMPLE", "-o", "whole.pkl.zst"]),
     "parquet": ("pyarrow", ["export", "EXAMPLE", "-o", "allocations.csv"]),
     "sql": ("duckdb", ["sql", "EXAMPLE", "select 1"]),
-    "plot": ("matplotlib", ["timeline", "EXAMPLE", "-o", "timeline.png"]),
+    "plot": ("matplotlib", ["timeline", "EXAMPLE", "--format", "png", "-o", "memory.png"]),
     "remote": ("fsspec", ["summary", "https://localhost:1/snapshot.pickle"]),
     "fleet": ("distributed", ["fleet", "EXAMPLE", "--scheduler", "tcp://localhost:1"]),
 }

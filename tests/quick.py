@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+# Of the project's own tools; with programs that few have; on real files; with an object store.
+FOLDERS = frozenset(("bench", "browser", "fuzz", "helpers", "mutants", "recording", "truth"))
+MARKS = ("slow", "browser", "viewers")
+FIXTURES = frozenset(("corpus", "corpus_file", "proxy", "store"))
 # A tenth of the usual number; tests.examples does the same where a test says how many.
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=10)
 
@@ -32,14 +36,23 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
+def _is_slow(item: pytest.Item) -> bool:
+    folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+    return (
+        folder in FOLDERS
+        or any(item.get_closest_marker(mark) for mark in MARKS)
+        or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is slow."""
     if not is_quick(config):
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow = [item for item in items if _is_slow(item)]
     config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not _is_slow(item)]
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -45,6 +45,8 @@ from tests.unit.commands.report.test_find import assert_equals_the_commands
 from tests.unit.commands.report.test_json import check
 from tests.unit.commands.report.test_text import COLUMNS, LINES, text
 
+pytestmark = pytest.mark.slow
+
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {
     "Wedsonlin_assignment2-systems__medium_1024_training_memory_snapshot": 24_207_167_496,

@@ -124,6 +124,7 @@ def test_a_salvaged_snapshot_says_so_again(tmp_path: Path) -> None:
     assert str(again.truncation) == str(snap.truncation)
 
 
+@pytest.mark.slow
 def test_real_snapshots(corpus_file: Path, tmp_path: Path) -> None:
     snap = mr.open(corpus_file)
     again = mr.open(export(snap, tmp_path, "arrow"))

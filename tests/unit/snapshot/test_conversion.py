@@ -62,6 +62,7 @@ def snapshot() -> dict[str, Any]:
     return builder.finish_segments().build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=examples(20))

@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[3]
 
 # Processes of Dask end by signals, and leave it to Python to close their pipes.
 pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -106,6 +106,7 @@ def test_a_file_without_events(runner: CliRunner, tmp_path: Path) -> None:
     assert "no events, so nothing tells whether the program fits" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 160])
 def test_real_recordings_fit_on_a_screen(
     runner: CliRunner, corpus_file: Path, width: int, monkeypatch: pytest.MonkeyPatch

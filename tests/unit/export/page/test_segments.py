@@ -151,6 +151,7 @@ def test_of_programs(seed: int, rules: str, late: int) -> None:
         check(page, device, snap, replay, events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_of_real_snapshots(path: Path) -> None:
     snap = mr.open(path)
