@@ -281,6 +281,7 @@ def test_nothing_allocated_is_within_any_limit(gpu: pytest.Pytester) -> None:
     run(gpu, test).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuda, xpu, reason", [(False, True, ""), (False, False, "no CUDA or XPU")])
 def test_devices(
     cuda: bool,

@@ -84,6 +84,7 @@ def test_no_more_is_held_than_is_said(proxy: Proxy, url: str) -> None:
     raw.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     {
@@ -193,6 +194,7 @@ def on_the_third_get(action: Callable[[], None]) -> Callable[[str, str], None]:
     return before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [DATA[::-1], DATA[:-1], b"x"], ids=["as long", "shorter", "tiny"])
 def test_a_file_that_is_replaced(
     store: ObjectStore, proxy: Proxy, url: str, other: bytes, monkeypatch: pytest.MonkeyPatch

@@ -331,6 +331,7 @@ for rank in range(3):
 """
 
 
+@pytest.mark.slow
 def test_several_ranks(ground: Ground) -> None:
     ground.program(
         "import sys, torch; i = int(sys.argv[1]); torch.take(i + 1 << 30, i)", "worker.py"
@@ -373,6 +374,7 @@ sys.exit(any([one.wait() for one in them]))
 """
 
 
+@pytest.mark.slow
 def test_several_processes_without_ranks(ground: Ground) -> None:
     ground.program(AT_ONE_TIME, "worker.py")
     ground.program(TOGETHER)
@@ -468,6 +470,7 @@ def test_one_of_several_crashes(ground: Ground) -> None:
 # ---- what is asked besides
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option, limit", [("--max-peak", "1GiB"), ("--max-reserved", "1.001GiB")])
 def test_over_its_budget(ground: Ground, option: str, limit: str) -> None:
     ground.program(FITS)
@@ -695,6 +698,7 @@ def test_no_patience(ground: Ground) -> None:
     assert "error: the program was stopped by Ctrl-C and left no snapshot" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Signals) -> None:
     ground.program("import os, pathlib\nprint(os.getpid(), flush=True)\n" + WAITS)
@@ -713,6 +717,7 @@ def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Sign
 # ---- several runs
 
 
+@pytest.mark.slow
 def test_compare_cards(ground: Ground) -> None:
     ground.program("import torch; torch.take(20 << 30)")
     done = ground.ask("--compare", "T4,A100-80, RTX 4090")
@@ -734,6 +739,7 @@ def test_compare_cards(ground: Ground) -> None:
     assert ground.ask("--compare", "T4,L4", "--memory", "1GiB").exit_code == 1
 
 
+@pytest.mark.slow
 def test_compare_settings_as_json(ground: Ground) -> None:
     ground.program(
         "import os, torch\n"
@@ -754,6 +760,7 @@ def test_compare_settings_as_json(ground: Ground) -> None:
     assert "x.a-1-b-2.pickle already exists" in done.stderr
 
 
+@pytest.mark.slow
 def test_compare_programs_that_fail(ground: Ground) -> None:
     ground.program("raise SystemExit(3)")
     done = ground.ask("--compare", "T4,L4")
