@@ -75,7 +75,7 @@ viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bund
 	ci/viewer
 	ci/browsers $(PYTEST_ARGS)
 
-# The suite takes about four times as long as in `make test`. SANITIZE names folders of the engine to
+# The suite takes about four times as long as in `make test-all`. SANITIZE names folders of the engine to
 # build so, with SAN where; all of them else.
 sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
 	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
