@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from memreplay.commands.shared.helping import GROUPS, Command
+from tests.commanding import command_runner
 
 
 @click.command(cls=Command)
@@ -27,12 +27,12 @@ def without(file: str) -> None:
 
 
 def test_what_a_command_returns_is_its_exit_code() -> None:
-    assert CliRunner().invoke(command, ["three"]).exit_code == 3
-    assert CliRunner().invoke(command, ["none"]).exit_code == 0
+    assert command_runner().invoke(command, ["three"]).exit_code == 3
+    assert command_runner().invoke(command, ["none"]).exit_code == 0
 
 
 def test_options_are_listed_in_groups() -> None:
-    lines = CliRunner().invoke(command, ["--help"]).stdout.splitlines()
+    lines = command_runner().invoke(command, ["--help"]).stdout.splitlines()
     heads = [line for line in lines if line.rstrip(":") in GROUPS]
     assert heads == ["Options:", "Selection:", "Output:"]
     at = {word: i for i, line in enumerate(lines) for word in line.split()[:2]}
@@ -41,15 +41,15 @@ def test_options_are_listed_in_groups() -> None:
 
 
 def test_an_old_name_still_works_and_says_the_new_one() -> None:
-    done = CliRunner().invoke(command, ["f", "--only-baseline"])
+    done = command_runner().invoke(command, ["f", "--only-baseline"])
     assert (done.exit_code, done.stdout) == (0, "f True\n")
     assert done.stderr == "memreplay: --only-baseline is now --only-carried-over\n"
-    assert CliRunner().invoke(command, ["f", "--only-carried-over"]).stderr == ""
+    assert command_runner().invoke(command, ["f", "--only-carried-over"]).stderr == ""
 
 
 @pytest.mark.parametrize("one", [without, command])
 def test_an_old_name_of_what_a_command_has_not(one: click.Command) -> None:
-    done = CliRunner().invoke(one, ["f", "--no-baseline"])
+    done = command_runner().invoke(one, ["f", "--no-baseline"])
     assert done.exit_code == 2
     assert "No such option" in done.stderr
     assert "is now" not in done.stderr
