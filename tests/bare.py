@@ -1,7 +1,8 @@
 """The option `--bare`: skips what needs a package that is not installed; else that is a failure.
 
 Without it all of [dev] has to be there, so that no run leaves out tests unnoticed. With it, that of
-a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these.
+a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these, or
+fails since a command said which extra it wants.
 """
 
 from __future__ import annotations
@@ -42,6 +43,18 @@ PACKAGES = (
     "yaml",
     "zstandard",
 )
+# What a command or the library says of an extra, by a package of it.
+EXTRAS = {
+    "explore": "textual",
+    "fleet": "distributed",
+    "parquet": "pyarrow",
+    "plot": "matplotlib",
+    "remote": "fsspec",
+    "s3": "s3fs",
+    "sql": "duckdb",
+    "zst": "zstandard",
+}
+ASKED = re.compile(r"pip install 'memreplay\[(\w+)\]'")
 MISSING = re.compile(r"(?:No module named|could not import) '([\w.]+)'")
 
 
@@ -63,6 +76,15 @@ def missing(text: str) -> str:
     return ""
 
 
+def asked_for(text: str) -> str:
+    """The package of an extra that a failure says it wants, and that is missing; else nothing."""
+    for extra in ASKED.findall(text):
+        package = EXTRAS.get(extra, "")
+        if package and find_spec(package) is None:
+            return package
+    return ""
+
+
 def _skip(report: Report, package: str) -> None:
     report.outcome = "skipped"
     report.longrepr = (report.nodeid, 0, f"needs {package}")
@@ -70,8 +92,10 @@ def _skip(report: Report, package: str) -> None:
 
 def _judged(report: Report, config: pytest.Config, error: str) -> Report:
     """A report whose outcome is what the option makes of it."""
-    if config.option.bare and report.failed and (package := missing(error)):
-        _skip(report, package)
+    if config.option.bare and report.failed:
+        package = missing(error) or asked_for(str(report.longrepr))
+        if package:
+            _skip(report, package)
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
     if not config.option.bare and report.skipped and (package := missing(reason)):
         report.outcome = "failed"

@@ -84,3 +84,11 @@ def test_without_it_nothing_is_missing(tmp_path: Path) -> None:
 def test_missing(monkeypatch: pytest.MonkeyPatch, text: str, package: str) -> None:
     monkeypatch.setattr(bare, "PACKAGES", ("nosuch", "json"))
     assert bare.missing(text) == package
+
+
+def test_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bare, "EXTRAS", {"tables": "nosuch", "there": "json"})
+    assert bare.asked_for("tables need it: pip install 'memreplay[tables]'") == "nosuch"
+    assert bare.asked_for("it needs json: pip install 'memreplay[there]'") == ""
+    assert bare.asked_for("pip install 'memreplay[other]'") == ""
+    assert bare.asked_for("tables") == ""

@@ -17,6 +17,7 @@ from memreplay.commands.explore.command import chars_of
 from tests.conftest import ROOT
 
 GPT = str(ROOT / "examples" / "two_gpus.pkl.gz")
+pytest.importorskip("textual")
 RUN = "import sys; from memreplay.__main__ import run; run()"
 FAILS = (
     "from memreplay.commands.explore.app import Explorer\n"
