@@ -1,8 +1,8 @@
 """The option `--bare`: skips what needs a package that is not installed; else that is a failure.
 
 Without it all of [dev] has to be there, so that no run leaves out tests unnoticed. With it, that of
-a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these, or
-fails since a command said which extra it wants.
+a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these,
+or fails since a command said which extra it wants.
 """
 
 from __future__ import annotations
