@@ -9,8 +9,6 @@ from hypothesis import settings
 FOLDERS = frozenset(("bench", "browser", "fuzz", "helpers", "mutants", "recording", "truth"))
 MARKS = ("slow", "browser", "viewers")
 FIXTURES = frozenset(("corpus", "corpus_file", "proxy", "store"))
-# A tenth of the usual number; tests.examples does the same where a test says how many.
-settings.register_profile("quick", deadline=None, print_blob=True, max_examples=10)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
