@@ -2,7 +2,7 @@
 
 Without it all of [dev] has to be there, so that no run leaves out tests unnoticed. With it, that of
 a wheel with `[test]` beside it, a test is skipped where it, or what it calls, imports one of these,
-or fails since a command said which extra it wants.
+or fails since a command said which extra it wants; and where it compiles and there is no compiler.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from importlib.util import find_spec
+from shutil import which
 from typing import TypeVar
 
 import pytest
@@ -41,6 +42,7 @@ PACKAGES = (
     "yaml",
     "zstandard",
 )
+COMPILERS = ("gcc", "cc")
 # What a command or the library says of an extra, by a package of it.
 EXTRAS = {
     "explore": "textual",
@@ -112,7 +114,18 @@ def pytest_runtest_makereport(
     if type(error).__name__ == "MissingExtraError" and error is not None:
         error = error.__context__
     said = str(error) if isinstance(error, ModuleNotFoundError) else ""
-    return _judged((yield), item.config, said)
+    report = yield
+    if item.config.option.bare and report.failed and _is_compiler(error):
+        _skip(report, "a compiler")
+        return report
+    return _judged(report, item.config, said)
+
+
+def _is_compiler(error: BaseException | None) -> bool:
+    """Whether what could not be started is a compiler that is not here."""
+    if not isinstance(error, FileNotFoundError) or error.filename not in COMPILERS:
+        return False
+    return which(error.filename) is None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,7 @@ CONFTEST = "from tests import bare\nbare.PACKAGES = ('nosuch',)\n"
 FILES = {
     "test_file.py": "import nosuch.part\n\ndef test_it():\n    pass\n",
     "test_parts.py": """
+import subprocess
 import pytest
 from memreplay.errors import MissingExtraError
 
@@ -40,6 +41,13 @@ def test_another_package():
 def test_another_skip():
     pytest.importorskip("nosuch_either", reason="a reason")
 
+def test_compiler(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    subprocess.run(["gcc"])
+
+def test_another_program():
+    subprocess.run(["nosuch"])
+
 def test_there():
     pass
 """,
@@ -57,16 +65,16 @@ def run(folder: Path, *options: str) -> str:
 
 def test_with_it_what_is_missing_is_skipped(tmp_path: Path) -> None:
     said = run(tmp_path, "--bare")
-    assert "2 failed, 1 passed, 5 skipped" in said, said
+    assert "3 failed, 1 passed, 6 skipped" in said, said
     assert "needs nosuch" in said
     assert "FAILED" in said
-    for name in ("test_another_extra", "test_another_package"):
+    for name in ("test_another_extra", "test_another_package", "test_another_program"):
         assert f"test_parts.py::{name}" in said
 
 
 def test_without_it_nothing_is_missing(tmp_path: Path) -> None:
     said = run(tmp_path)
-    assert "5 failed, 1 passed, 1 skipped, 1 error" in said, said
+    assert "7 failed, 1 passed, 1 skipped, 1 error" in said, said
     assert "nosuch is missing: pip install -e '.[dev]', or --bare" in said
 
 
