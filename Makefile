@@ -39,14 +39,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test test-all bench lint typing gate viewer sanitize fuzz coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) PYTEST_ARGS="-k replay" SIZES=$(SIZES) ROUNDS=$(ROUNDS)'
 
 demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 	$(BIN)/memreplay summary $(EXAMPLE)
 	$(BIN)/memreplay peak $(EXAMPLE)
 
-test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it, "-n 0" is one process
+# What is named, by TESTS or by -k, is run whole.
+test: $(VENV)/built.stamp ## the quick tests; all that PYTEST_ARGS="-k name -x" or TESTS=tests/unit/io names; "-n 0" is one process
+	$(BIN)/python -m pytest $(TESTS) --quick $(SPREAD) $(PYTEST_ARGS)
+
+test-all: $(VENV)/built.stamp ## the whole suite, as ci/test runs it
 	$(BIN)/python -m pytest $(TESTS) $(SPREAD) $(PYTEST_ARGS)
 
 bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, the tables of other tools and of all commands, the page in chromium; SIZES=25,100 (MB) ROUNDS=3
@@ -72,7 +76,7 @@ viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bund
 	ci/viewer
 	ci/browsers $(PYTEST_ARGS)
 
-# The suite takes about four times as long as in `make test`. SANITIZE names folders of the engine to
+# The suite takes about four times as long as in `make test-all`. SANITIZE names folders of the engine to
 # build so, with SAN where; all of them else.
 sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
 	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)

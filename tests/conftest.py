@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.quick", "tests.bare"]
+
 ROOT = Path(__file__).resolve().parent.parent
 # Those that tests know by heart are simulated; the examples are real.
 SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])
@@ -52,6 +54,8 @@ settings.register_profile(
 )
 # For runs that look for what is executed, not for what is wrong.
 settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
+# Of --quick: a tenth of the usual number; tests.examples does the same where a test says how many.
+settings.register_profile("quick", deadline=None, print_blob=True, max_examples=10)
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
 
 

@@ -11,6 +11,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -141,7 +142,7 @@ def python_imports(module: Module) -> Iterator[Import]:
             for alias in node.names:
                 yield Import(f"{base}.{alias.name}", node.lineno, at_load)
         elif isinstance(node, ast.Call) and node.args:
-            called = ast.unparse(node.func).rpartition(".")[2]
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             name = node.args[0]
             if called in ("import_module", "__import__") and isinstance(name, ast.Constant):
                 text = str(name.value)
@@ -186,8 +187,10 @@ def cython_imports(module: Module) -> Iterator[Import]:
                 yield Import(name.split()[0], line, True)
 
 
-def imports(module: Module) -> Iterator[Import]:
-    return python_imports(module) if module.path.suffix == ".py" else cython_imports(module)
+@cache  # half of the rules ask for them
+def imports(module: Module) -> tuple[Import, ...]:
+    of_suffix = python_imports if module.path.suffix == ".py" else cython_imports
+    return tuple(of_suffix(module))
 
 
 def layer_of(parts: tuple[str, ...]) -> str:

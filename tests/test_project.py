@@ -151,6 +151,7 @@ def test_the_readme_shows_a_command() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "document, steps",
     [

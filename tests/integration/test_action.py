@@ -15,6 +15,8 @@ import pytest
 from tests.conftest import ROOT
 
 yaml = pytest.importorskip("yaml")
+
+pytestmark = pytest.mark.slow
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEP: dict[str, Any] = next(one for one in ACTION["runs"]["steps"] if one.get("id") == "gate")
 EXPRESSION = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")

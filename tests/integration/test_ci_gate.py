@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -257,6 +257,7 @@ def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["peak", "summary", "dump"])
 def test_errors_are_one_clear_line(tmp_path: Path, command: str) -> None:
     for name, (path, code, words) in bad_inputs(tmp_path).items():

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec import structs
 
 import memreplay as mr
@@ -37,6 +36,7 @@ from memreplay.render.document import Table
 from memreplay.render.holders import group_rows
 from memreplay.snapshot.model import WAYS, Filters, Group, MeasureName, When
 from tests import oracle, oracle_allocations, oracle_measures
+from tests.commanding import command_runner
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
 from tests.oracle_diff import check_lines, lines_held
@@ -44,6 +44,8 @@ from tests.oracle_groups import Groups
 from tests.unit.commands.report.test_find import assert_equals_the_commands
 from tests.unit.commands.report.test_json import check
 from tests.unit.commands.report.test_text import COLUMNS, LINES, text
+
+pytestmark = pytest.mark.slow
 
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {
@@ -272,7 +274,7 @@ def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> No
             (folder / f"rank{rank}.pickle").symlink_to(corpus / f"{name}.pickle")
 
     def read(*args: str) -> Any:
-        done = CliRunner().invoke(app, ["diff", *args, "--format", "json"])
+        done = command_runner().invoke(app, ["diff", *args, "--format", "json"])
         assert done.exit_code == 0
         return json.loads(done.stdout)
 

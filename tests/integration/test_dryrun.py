@@ -18,7 +18,10 @@ from tests.conftest import ROOT
 PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
 EXAMPLE = "examples/train_gpt.py"
 
-pytestmark = pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
+]
 
 
 def dryrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

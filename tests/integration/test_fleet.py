@@ -31,6 +31,8 @@ from tests.object_store import object_store
 
 # Processes of Dask end by signals, and leave it to Python to close their pipes.
 pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -10,6 +10,8 @@ import memreplay as mr
 from memreplay.snapshot.model import MeasureName
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 FOLDER = ROOT / "examples" / "fsdp_odd_ranks"
 RANKS = [FOLDER / f"rank{rank}.pkl.gz" for rank in range(8)]
 ODD = 5

@@ -56,7 +56,10 @@ DRIVER_ALONE = {
     120: "CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH",
 }
 
-pytestmark = pytest.mark.skipif(not FOLDER, reason="no headers: MEMREPLAY_CUDA_HEADERS names none")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not FOLDER, reason="no headers: MEMREPLAY_CUDA_HEADERS names none"),
+]
 
 
 def checked(folder: Path, cuda: int, statements: list[str]) -> str:

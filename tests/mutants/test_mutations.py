@@ -55,13 +55,13 @@ def test_each_change_is_code_and_another_one() -> None:
         text = path.read_text()
         found = changes(text)
         assert len(found) == len(set(found)) > 20
-        for one in found[:200]:
+        for one in found[:: len(found) // 40]:  # from all over the file
             assert one != text
             ast.parse(one)
 
 
 def test_what_is_chosen_is_the_same_for_the_same_seed() -> None:
-    files = tool.changed("")
+    files = tool.changed("")[::10]
     assert [str(one) for one in tool.choose(files, 5, 1)] == [
         str(one) for one in tool.choose(files, 5, 1)
     ]

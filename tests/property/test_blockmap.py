@@ -17,6 +17,7 @@ from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB, PoolId
 from tests.allocator_strategies import SETTINGS
+from tests.examples import examples
 from tests.oracle_ways import Named
 from tests.pictures import Picture, Pictures, Range, Tile, blocked, record_pictures, units
 from tests.property.test_measures import is_exact
@@ -52,7 +53,7 @@ def has_requests(made: Pictures) -> bool:
     return any(one["action"] == "free_requested" for one in made.snapshot["device_traces"][0])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(made=programs)
 def test_every_block_is_the_truth(made: Pictures) -> None:
     snap = mr.open(build.dump(made.snapshot))
@@ -82,7 +83,7 @@ def assert_sums(found: _blockmap.BlockMap, want: Picture) -> None:
     assert found.outside == (0, 0)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     made=programs, kinds=st.lists(st.sampled_from([*KINDS, "size", "row"]), min_size=1, max_size=2)
 )
@@ -172,7 +173,7 @@ def held_addresses(one: Range) -> set[int]:
     return {addr for addrs, _ in held_units(one) for addr in addrs}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(made=programs, seed=st.integers(0, 99))
 def test_every_free_byte_is_judged_once(made: Pictures, seed: int) -> None:
     rng = random.Random(seed)
@@ -224,7 +225,7 @@ def slow_judge(
     return {kind: (sum(sizes), max(sizes, default=0)) for kind, sizes in kinds.items()}
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(made=programs, cells=st.integers(1, 200))
 def test_bars_are_those_of_a_slow_walk(made: Pictures, cells: int) -> None:
     snap = mr.open(build.dump(made.snapshot))
@@ -250,7 +251,7 @@ def slow_bar(one: Range, cells: int) -> str:
     return bar
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(made=programs, seed=st.integers(0, 99))
 def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
     data = build.dump(made.snapshot)
@@ -267,7 +268,7 @@ def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
     assert found_ranges(part, part.block_map(event)) == found_ranges(whole, whole.block_map(event))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     made=programs,
     by=st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True).map(",".join),

@@ -21,6 +21,7 @@ from memreplay.snapshot.model import MEASURES
 from tests import build, oracle, oracle_steps
 from tests.allocator_strategies import Recording, recordings
 from tests.build import Snapshot
+from tests.examples import examples
 from tests.strategies import traces
 
 
@@ -67,7 +68,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(snapshot=traces(max_devices=1, max_events=40), cuts=st.lists(st.integers(0, 40)))
 def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -83,7 +84,7 @@ def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
         assert found == [(s.peak, s.peak_at, s.end, s.allocations, s.allocated) for s in slow]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     snapshot=traces(max_devices=1, max_events=60),
     cuts=st.lists(st.integers(-1, 60), min_size=1, max_size=20),
@@ -138,7 +139,7 @@ def test_groups_at_the_ends_of_any_steps(
         assert [row[1] for row in leaks] == sorted((row[1] for row in leaks), reverse=True)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     recording=recordings(),
     period=st.one_of(st.none(), st.integers(1, 40)),
@@ -180,7 +181,7 @@ def test_a_report_accounts_for_every_event(
         assert grown == found.steps[-1].end_bytes - usage.bytes_at(found.steps[0].first_event - 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(recording=recordings(), windows=st.integers(5, 30))
 def test_leaks_and_the_rest_are_the_growth(recording: Recording, windows: int) -> None:
     snap = mr.open(build.dump(recording.snapshot))

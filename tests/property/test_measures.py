@@ -18,6 +18,7 @@ from memreplay.snapshot.replay import Usage
 from tests import allocator_strategies, build, oracle, oracle_measures
 from tests.allocator import Truth
 from tests.allocator_strategies import Recording, recordings
+from tests.examples import examples
 from tests.strategies import traces
 
 OF_BLOCKS: tuple[MeasureName, ...] = ("active", "allocated")
@@ -58,7 +59,7 @@ def truth_of(truth: Truth, measure: str, **part: Any) -> list[int]:
 # ---- the truth ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(recording=recordings())
 def test_every_measure_is_the_truth_at_every_event(recording: Recording) -> None:
     for replay, truth in replays(recording):
@@ -67,7 +68,7 @@ def test_every_measure_is_the_truth_at_every_event(recording: Recording) -> None
             assert replay.measure(measure).reconciliation_bytes == 0
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(
     seed=st.integers(0, 2**32 - 1), settings=st.sampled_from(list(allocator_strategies.SETTINGS))
 )
@@ -80,7 +81,7 @@ def test_nothing_is_assumed_of_what_is_recorded_from_the_start(seed: int, settin
             assert whole(replay.measure(measure)) == truth_of(truth, measure), measure
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(recording=recordings(settings="default"))
 def test_block_sizes_are_the_truth_where_nothing_is_assumed(recording: Recording) -> None:
     for replay, truth in replays(recording):
@@ -98,7 +99,7 @@ def test_block_sizes_are_the_truth_where_nothing_is_assumed(recording: Recording
 # ---- pools and streams --------------------------------------------------------------------------
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(recording=recordings(), seed=st.integers(0, 99))
 def test_a_pool_or_stream_alone_is_the_truth(recording: Recording, seed: int) -> None:
     named = all("pool_id" in one for trace in recording.snapshot["device_traces"] for one in trace)
@@ -123,7 +124,7 @@ def known(replay: mr.Replay, by: str) -> list[Any]:
     return [replay.pool_of(key) if by == "pool" else key for key in keys]
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(recording=recordings(), seed=st.integers(0, 99))
 def test_parts_add_up_and_are_the_truth(recording: Recording, seed: int) -> None:
     named = all("pool_id" in one for trace in recording.snapshot["device_traces"] for one in trace)
@@ -163,7 +164,7 @@ def assert_adds_up(usage: Usage, by: str, event: int) -> None:
 # ---- what no allocator wrote --------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(snapshot=traces(max_events=40))
 def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -180,7 +181,7 @@ def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any
             assert usage.reconciliation_bytes == want.reconciliation_bytes
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(snapshot=traces(max_events=40), seed=st.integers(0, 99))
 def test_live_sets_and_parts_add_up_whatever_the_file_says(snapshot: Any, seed: int) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -198,7 +199,7 @@ def test_live_sets_and_parts_add_up_whatever_the_file_says(snapshot: Any, seed: 
 # ---- ranges -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(recording=recordings(), data=st.data())
 def test_a_range_has_the_numbers_of_the_whole(recording: Recording, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, 200), "first")
@@ -215,7 +216,7 @@ def test_a_range_has_the_numbers_of_the_whole(recording: Recording, data: st.Dat
             assert whole(replay.measure(measure)) == truth_of(truth, measure)[part], measure
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(snapshot=traces(max_events=40), data=st.data())
 def test_a_range_of_any_file_has_the_numbers_of_the_whole(
     snapshot: Any, data: st.DataObject
@@ -238,7 +239,7 @@ def test_a_range_of_any_file_has_the_numbers_of_the_whole(
 # ---- series -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     sizes=st.lists(st.integers(0, 30), max_size=40),
     carried=st.integers(0, 40),

@@ -28,6 +28,7 @@ from tests.allocator import (
     segment_size,
 )
 from tests.allocator_strategies import Program
+from tests.examples import examples
 from tests.pictures import Range, picture, ranges
 
 
@@ -89,7 +90,7 @@ def retried(device: Device, size: int, stream: int) -> bool:
     return again.malloc(size, stream) is not None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     seed=st.integers(0, 2**32 - 1),
     capacity=st.sampled_from([60, 100, 150]),

@@ -58,6 +58,7 @@ def is_prefix(snap: mr.Snapshot, whole: Any) -> None:
     assert len(snap.annotations) <= len(whole.get("external_annotations", ()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 def test_every_prefix(writer: str) -> None:
     whole = small()

@@ -20,6 +20,7 @@ from memreplay.snapshot.model import MEASURES, Buckets, By, MeasureName
 from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
+from tests.examples import examples
 from tests.strategies import traces
 from tests.unit.engine.replay.measured import A, column, replay
 
@@ -245,7 +246,7 @@ WAYS: tuple[By, ...] = (
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     traces(),
     st.sampled_from(MEASURES),
@@ -262,7 +263,7 @@ def test_layers_add_up_in_any_trace(
     check(snapshot, measure, by, points, top, x)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     recordings(max_steps=120),
     st.sampled_from(MEASURES),

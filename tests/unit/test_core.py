@@ -122,6 +122,7 @@ def test_columns_are_read_only() -> None:
             struct.pack_into("=q", column, 0, 1)
 
 
+@pytest.mark.slow
 def test_columns_live_as_long_as_anyone_holds_them() -> None:
     t = tables()
     replay = _timeline.Replay(t, 0)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.app import app
 from tests import build
 from tests.build import SnapshotBuilder
+from tests.commanding import command_runner
 from tests.conftest import ROOT
 
 STEP = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
@@ -109,7 +109,7 @@ def test_a_call_gives_what_the_command_writes(name: str) -> None:
     ask, file, options = ASKED[name]
     record = ask(mr.open(file))
     files = [STEP, file] if name == "diff" else [file]
-    result = CliRunner().invoke(app, [name, *files, *options.split(), "--format", "json"])
+    result = command_runner().invoke(app, [name, *files, *options.split(), "--format", "json"])
     assert result.exit_code in (0, 1), result.stderr
     assert json.loads(mr.to_json(record)) == json.loads(result.stdout)
     assert "\n" not in mr.to_json(record, indent=None)
@@ -117,7 +117,7 @@ def test_a_call_gives_what_the_command_writes(name: str) -> None:
 
 def test_a_baseline_is_the_file_that_the_command_writes(snap: mr.Snapshot, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
-    CliRunner().invoke(app, ["baseline", STEP, "-o", str(path)])
+    command_runner().invoke(app, ["baseline", STEP, "-o", str(path)])
     made = mr.baseline(snap)
     assert mr.to_json(made) + "\n" == path.read_text(encoding="utf-8")
     deeper = mr.open(DEEPER)

@@ -147,6 +147,7 @@ def test_step():
     )
 
 
+@pytest.mark.slow
 def test_a_torch_that_takes_other_arguments(gpu: pytest.Pytester) -> None:
     """As that of 2.0."""
     torch = gpu.path / "fake" / "torch.py"
@@ -195,6 +196,7 @@ def test_step():
     result.stdout.no_fnmatch_line("*.pickle*")
 
 
+@pytest.mark.slow
 def test_growth_over_a_baseline(gpu: pytest.Pytester) -> None:
     test = """
 @pytest.mark.memreplay(max_growth="10%", baseline="bases/step.json")
@@ -216,6 +218,7 @@ def test_step():
     result.stdout.fnmatch_lines(["FAIL *2.0 MiB in forward model.py:212)", "*what grew most*"])
 
 
+@pytest.mark.slow
 def test_a_broken_baseline_is_one_line(gpu: pytest.Pytester) -> None:
     (gpu.path / "base.json").write_text('{"schema": "memreplay.baseline/1", "devices": 7}')
     result = run(
@@ -278,6 +281,7 @@ def test_nothing_allocated_is_within_any_limit(gpu: pytest.Pytester) -> None:
     run(gpu, test).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuda, xpu, reason", [(False, True, ""), (False, False, "no CUDA or XPU")])
 def test_devices(
     cuda: bool,
@@ -317,6 +321,7 @@ def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     result.stdout.fnmatch_lines(["SKIPPED*memreplay: torch is not installed"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -342,6 +347,7 @@ def test_a_wrong_marker_is_told_on_any_machine(
     assert told.count("\n") <= 2
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_where_nothing_is_marked(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +367,7 @@ def test_modules():
     pytester.runpytest_subprocess(*early).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["cuda.synchronize", "cuda.memory._snapshot"])
 def test_a_device_that_breaks_fails_the_test(gpu: pytest.Pytester, call: str) -> None:
     """As after an assertion on the device, which shows when it is waited for."""
@@ -386,6 +393,7 @@ def test_log():
     result.stdout.no_fnmatch_line("*PluggyTeardownRaisedWarning*")
 
 
+@pytest.mark.slow
 def test_its_own_failure_is_told_though_no_snapshot_can_be_kept(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
@@ -404,6 +412,7 @@ def test_step():
     result.stdout.fnmatch_lines(["E *its own*", "no snapshot: RuntimeError: no dump"])
 
 
+@pytest.mark.slow
 def test_a_unittest_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
@@ -427,6 +436,7 @@ class TestStep(unittest.TestCase):
     assert not (gpu.path / "base.json").exists()
 
 
+@pytest.mark.slow
 def test_of_a_class_and_a_test_the_closest_counts(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
@@ -448,6 +458,7 @@ class TestStep:
     result.assert_outcomes(passed=1, failed=1, xfailed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decorators",
     [
@@ -463,6 +474,7 @@ def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> No
     result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay is given twice, *"])
 
 
+@pytest.mark.slow
 def test_no_baseline_of_what_cannot_be_trusted(gpu: pytest.Pytester) -> None:
     """Frees of blocks that were never there: an update would write numbers that mean nothing."""
     test = """
@@ -482,6 +494,7 @@ def test_step():
     assert (gpu.path / "new" / "base.json").exists()
 
 
+@pytest.mark.slow
 def test_a_wrong_marker_in_a_worker_fails_its_test(gpu: pytest.Pytester) -> None:
     """A worker of pytest-xdist that ends its session takes the whole run down, without a word."""
     gpu.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from inspect import signature
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -16,6 +15,7 @@ from msgspec.structs import asdict, replace
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.peak.result import PeakReport
 from memreplay.commands.summary.result import SnapshotSummary
+from tests.commanding import command_runner
 from tests.unit.commands.results import PEAK, SUMMARY
 
 
@@ -101,8 +101,5 @@ def neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runner() -> CliRunner:
-    """Runs commands in this process, with stdout and stderr apart (as click 8.2 and later do)."""
-    options: dict[str, Any] = {}
-    if "mix_stderr" in signature(CliRunner).parameters:
-        options["mix_stderr"] = False
-    return CliRunner(**options)
+    """Runs commands in this process."""
+    return command_runner()

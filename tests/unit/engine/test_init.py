@@ -9,11 +9,12 @@ import pytest
 
 import memreplay
 from memreplay import engine
+from tests.conftest import ROOT
 
 PACKAGE = Path(memreplay.__file__).parent
+SOURCES = ROOT / "src"  # a wheel has none
 COMPILED = sorted(
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-    for path in PACKAGE.rglob("*.pyx")
+    ".".join(path.relative_to(SOURCES).with_suffix("").parts) for path in SOURCES.rglob("*.pyx")
 )
 
 

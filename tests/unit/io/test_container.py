@@ -84,6 +84,7 @@ def test_several_members_are_one_stream() -> None:
         assert mr.open(pack(data[:half]) + pack(data[half:])).native.n_events == 300
 
 
+@pytest.mark.slow
 def test_more_than_a_window() -> None:
     data = pickled(40_000)
     assert len(data) > 2 << 20
@@ -300,6 +301,7 @@ def test_every_form_equals_its_plain_twin(form: str, tmp_path: Path) -> None:
             assert np.array_equal(getattr(snap.events, name), getattr(twin, name)), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_progress_is_in_bytes_of_the_file(form: str) -> None:
     data = FORMS[form](pickled(30_000))

@@ -30,6 +30,7 @@ from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
+from tests.examples import examples
 from tests.strategies import traces
 
 WRITERS = {"parquet": write_parquet, "arrow": write_arrow}
@@ -65,7 +66,7 @@ def simple() -> Any:
 
 
 @pytest.mark.parametrize("fmt", list(WRITERS))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(snapshot=traces(), rows=st.integers(1, 9))
 def test_it_is_the_snapshot_again(fmt: str, snapshot: Any, rows: int, tmp_path: Path) -> None:
     snap = mr.open(build.dump(snapshot))
@@ -82,7 +83,7 @@ def test_it_is_the_snapshot_again(fmt: str, snapshot: Any, rows: int, tmp_path: 
     assert (again.protocol, again.stream_bytes) == (snap.protocol, snap.stream_bytes)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(made=recordings(max_steps=60), data=st.data())
 def test_a_range_of_it_is_that_of_the_snapshot(
     made: Recording, data: st.DataObject, tmp_path: Path
@@ -123,6 +124,7 @@ def test_a_salvaged_snapshot_says_so_again(tmp_path: Path) -> None:
     assert str(again.truncation) == str(snap.truncation)
 
 
+@pytest.mark.slow
 def test_real_snapshots(corpus_file: Path, tmp_path: Path) -> None:
     snap = mr.open(corpus_file)
     again = mr.open(export(snap, tmp_path, "arrow"))

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.io import ranges
 from memreplay.io.sources import open_source
 from tests import build
+from tests.commanding import command_runner
 from tests.faulty_proxy import Faults, Proxy
 from tests.object_store import ObjectStore
 
@@ -84,6 +84,7 @@ def test_no_more_is_held_than_is_said(proxy: Proxy, url: str) -> None:
     raw.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     {
@@ -164,7 +165,7 @@ def test_giving_up_is_one_line(
     assert line.endswith("; " + ranges.AGAIN)
     assert time.monotonic() - began < 8
     proxy.faults = Faults(**vars(faults))
-    done = CliRunner().invoke(app, ["peak", url])
+    done = command_runner().invoke(app, ["peak", url])
     assert (done.exit_code, done.output.count("\n")) == (3, 1)
     assert done.output.startswith(f"memreplay: error: {url}: gave up at byte ")
     assert "hidden" not in done.output + line  # the secret key
@@ -193,6 +194,7 @@ def on_the_third_get(action: Callable[[], None]) -> Callable[[str, str], None]:
     return before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [DATA[::-1], DATA[:-1], b"x"], ids=["as long", "shorter", "tiny"])
 def test_a_file_that_is_replaced(
     store: ObjectStore, proxy: Proxy, url: str, other: bytes, monkeypatch: pytest.MonkeyPatch

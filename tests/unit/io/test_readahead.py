@@ -255,6 +255,7 @@ def sources(path: Path) -> Iterator[Any]:
         yield file
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_snapshot_reads_the_same(
@@ -268,6 +269,7 @@ def test_a_snapshot_reads_the_same(
     assert found[0][:2] == (None, len(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize("salvage", [False, True])
@@ -306,6 +308,7 @@ def test_a_text_longer_than_many_blocks(tmp_path: Path) -> None:
     assert mr.open(path).settings == settings
 
 
+@pytest.mark.slow
 def test_a_bomb_is_told_by_its_ratio(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"\x80\x04" + b"N0" * (40 << 20)))

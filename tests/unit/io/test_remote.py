@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.io import remote as remote_files
 from memreplay.io.sources import open_source
 from tests import build
+from tests.commanding import command_runner
 
 
 def pickled() -> bytes:
@@ -79,7 +79,7 @@ def test_a_remote_file_is_read_in_blocks(remote: Any, monkeypatch: pytest.Monkey
 def test_urls_that_cannot_be_opened(remote: Any, url: str, words: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - the words are the command line's
         mr.open(url)
-    done = CliRunner().invoke(app, ["peak", url])
+    done = command_runner().invoke(app, ["peak", url])
     assert done.exit_code == 3
     assert done.output == f"memreplay: error: {url}: {words}\n"
 
@@ -119,7 +119,7 @@ def test_a_server_that_cannot_be_reached_is_no_missing_file(
         raise FileNotFoundError("memory://snap.pkl") from cause
 
     monkeypatch.setattr(type(remote), "_open", fails)
-    done = CliRunner().invoke(app, ["peak", "memory://snap.pkl"])
+    done = command_runner().invoke(app, ["peak", "memory://snap.pkl"])
     assert done.exit_code == 3
     assert done.output == f"memreplay: error: memory://snap.pkl: {words}\n"
 
@@ -140,7 +140,7 @@ def test_any_error_of_a_remote_file_is_an_os_error(
         mr.open("memory://snap.pkl")
     with pytest.raises(OSError, match=r"^KeyError$"):
         open_source("memory://snap.pkl").seek(0)
-    done = CliRunner().invoke(app, ["summary", "memory://snap.pkl"])
+    done = command_runner().invoke(app, ["summary", "memory://snap.pkl"])
     assert (done.exit_code, done.output.count("\n")) == (3, 1)
 
 

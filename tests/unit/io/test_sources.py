@@ -60,6 +60,7 @@ def test_bytes_of_other_forms() -> None:
         mr.open(b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is asked of Linux")
 @pytest.mark.parametrize("wrap", ["bytes", "bytearray", "memoryview", "io.BytesIO"])
 def test_bytes_take_no_more_memory_than_the_file(wrap: str, tmp_path: Path) -> None:

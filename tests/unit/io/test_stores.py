@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from fsspec.asyn import AsyncFileSystem
 
 import memreplay as mr
@@ -21,6 +20,7 @@ from memreplay.io.ranges import RangeReader
 from memreplay.io.sources import open_source
 from memreplay.io.stores import AnyFile, remote_file, tag_of
 from tests import build
+from tests.commanding import command_runner
 from tests.faulty_proxy import Faults, Proxy
 from tests.object_store import ObjectStore
 
@@ -135,7 +135,7 @@ def test_a_server_that_stops(
         (Faults(resets=99, after=9), "gave up at byte 18 of 614405 after 2 tries: "),
     ):
         proxy.faults = faults
-        done = CliRunner().invoke(app, ["peak", url])
+        done = command_runner().invoke(app, ["peak", url])
         assert done.output.startswith(f"memreplay: error: {url[:-11]}: {words}")
         assert (done.exit_code, done.output.count("\n")) == (3, 1)
         assert "secret" not in done.output
@@ -245,7 +245,7 @@ def test_folders_are_no_files(store: ObjectStore, proxy: Proxy) -> None:
     with pytest.raises(IsADirectoryError):
         asyncio.run_coroutine_threadsafe(remote_file(shelf, "a/folder"), shelf.loop).result()
     store.put("folder/snap.pkl", b"1")
-    done = CliRunner().invoke(app, ["peak", f"s3://{store.bucket}/folder"])
+    done = command_runner().invoke(app, ["peak", f"s3://{store.bucket}/folder"])
     assert done.output.endswith("/folder: this is a directory; name a snapshot file in it\n")
 
 

@@ -20,6 +20,7 @@ from memreplay.commands.dump.text import render_dump
 from memreplay.snapshot.conversion import as_json, convert
 from tests import build
 from tests.build import Ops, SnapshotBuilder
+from tests.examples import examples
 from tests.strategies import traces
 
 WRITERS: dict[str, Any] = {
@@ -61,9 +62,10 @@ def snapshot() -> dict[str, Any]:
     return builder.finish_segments().build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("writer", WRITERS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(made=traces(max_events=20))
 def test_another_protocol(writer: str, protocol: int, made: Any) -> None:
     data = WRITERS[writer](made)
@@ -79,7 +81,7 @@ def test_another_protocol(writer: str, protocol: int, made: Any) -> None:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(made=traces(max_events=20))
 def test_json_and_back(writer: str, made: Any) -> None:
     data = WRITERS[writer](made)

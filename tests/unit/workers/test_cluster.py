@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[3]
 
 # Processes of Dask end by signals, and leave it to Python to close their pipes.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -75,6 +76,7 @@ def test_few_items_are_there_at_once(cluster: DaskCluster, monkeypatch: pytest.M
     assert most <= 10  # two threads, and eight
 
 
+@pytest.mark.slow
 def test_who_is_to_blame_is_told_from_who_was_near(cluster: DaskCluster) -> None:
     found = sorted_of(cluster.run(works.dies_of_threes, range(12)))
     assert [one.status for one in found] == ["died" if n % 10 == 3 else "ok" for n in range(12)]
@@ -83,12 +85,14 @@ def test_who_is_to_blame_is_told_from_who_was_near(cluster: DaskCluster) -> None
     )
 
 
+@pytest.mark.slow
 def test_what_dies_once_is_done_again(cluster: DaskCluster, tmp_path: Path) -> None:
     items = [(str(tmp_path), number) for number in range(12)]
     found = sorted_of(cluster.run(works.dies_once, items))
     assert found == [Done(number, number, "ok", "") for number in range(12)]
 
 
+@pytest.mark.slow
 def test_a_worker_killed_from_outside(cluster: DaskCluster) -> None:
     run = cluster.run(works.who, [0.02] * 40)
     first = next(run)
@@ -232,6 +236,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     started.end()
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_memreplay_that_is_killed(
     programs: Programs, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,6 +254,7 @@ def test_a_scheduler_without_memreplay_that_is_killed(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_workers_without_memreplay(programs: Programs) -> None:
     programs.scheduler()
     programs.start(WORKER, "bare")
@@ -303,6 +309,7 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
         DaskCluster("tcp://127.0.0.1:9")
 
 
+@pytest.mark.slow
 def test_versions_that_differ_are_a_line() -> None:
     from distributed.versions import error_message
 

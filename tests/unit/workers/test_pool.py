@@ -330,6 +330,7 @@ def test_no_more_workers_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> N
         list(LocalPool(3).run(works.square, range(4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
 def test_standard_streams_that_are_closed(closed: tuple[int, ...], tmp_path: Path) -> None:
     """What a worker says on stderr is never an answer."""

@@ -218,7 +218,8 @@ class Dataset:
                 return None
             with open(path, "rb") as file:
                 return msgspec.convert(json.load(file), Note)
-        except (OSError, ValueError, RecursionError):  # which all of JSON and msgspec are
+        except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            # msgspec errors are ValueErrors only from 0.21 on.
             return None
 
 

@@ -113,6 +113,7 @@ def test_functions_of_very_many_lines() -> None:
     assert time.process_time() - start < 5
 
 
+@pytest.mark.slow
 def test_very_many_files() -> None:
     def files(shift: int) -> dict[str, dict[str, dict[int, int | None]]]:
         lines = plain(*range(shift, 600 + shift, 3))

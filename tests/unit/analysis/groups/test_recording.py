@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import Rule
@@ -17,6 +16,7 @@ from memreplay.commands.app import app
 from memreplay.export.viewers.torch_categories import COLUMNS, category_events
 from tests import build
 from tests.build import SnapshotBuilder
+from tests.commanding import command_runner
 from tests.strategies import column
 
 CATEGORIES = ["", "activations", "gradients", "activations", "unknown"]
@@ -113,7 +113,7 @@ def test_a_diff_of_two_recordings(path: str, tmp_path: Path) -> None:
     other.write_bytes(build.dump(recorded(larger)))
     for by, label in (("category", "gradients"), ("phase", "backward"), ("module", "GPT")):
         args = ["diff", path, str(other), "--by", by, "--format", "json", "--all", "--top", "0"]
-        result = CliRunner().invoke(app, args)
+        result = command_runner().invoke(app, args)
         assert result.exit_code == 0, result.output
         (device,) = json.loads(result.stdout)["devices"]
         rows = {row["label"]: row for row in device["rows"]}
@@ -132,10 +132,10 @@ def test_a_budget_of_a_category(path: str, tmp_path: Path) -> None:
         ("unknown", (56 << 10) - 1, 1),
     ):
         config.write_text(f'[[gate]]\ncategory = "{category}"\nmax_peak = "{limit}B"\n')
-        result = CliRunner().invoke(app, args)
+        result = command_runner().invoke(app, args)
         assert result.exit_code == code, result.output
     config.write_text('[[gate]]\ncategory = "backward"\nmax_peak = "1B"\n')
-    result = CliRunner().invoke(app, args)
+    result = command_runner().invoke(app, args)
     assert result.exit_code == 2
     assert "there are: activations, gradients" in " ".join(result.stderr.split())
 
@@ -155,7 +155,7 @@ def test_the_columns_of_torch_profiler(snap: mr.Snapshot) -> None:
 def test_sql(path: str) -> None:
     query = "select category, phase, module, sum(bytes)::bigint from allocations group by all"
     args = ["sql", path, f"{query} order by 4", "--format", "json"]
-    result = CliRunner().invoke(app, args)
+    result = command_runner().invoke(app, args)
     assert result.exit_code == 0, result.output
     rows = [tuple(row.values()) for row in json.loads(result.stdout)]
     assert rows == [
@@ -164,5 +164,5 @@ def test_sql(path: str) -> None:
         ("unknown", "backward", "GPT.Linear", 16 << 10),
         ("unknown", "unknown", None, 40 << 10),
     ]
-    flat = CliRunner().invoke(app, ["sql", path, "select * from flat", "--format", "json"])
+    flat = command_runner().invoke(app, ["sql", path, "select * from flat", "--format", "json"])
     assert [row["module"] for row in json.loads(flat.stdout)][:2] == ["GPT.Linear"] * 2

@@ -20,6 +20,7 @@ from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder
+from tests.examples import examples
 from tests.strategies import traces
 
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
@@ -105,7 +106,7 @@ def test_any_trace(snapshot: build.Snapshot, measure: MeasureName, filters: Filt
     check(snapshot, measure, filters)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(recordings(max_devices=1), st.sampled_from(MEASURES), some_filters())
 def test_what_an_allocator_did(
     recording: Recording, measure: MeasureName, filters: Filters

@@ -22,6 +22,7 @@ from tests import build, oracle
 from tests import oracle_allocations as slow
 from tests.allocator_strategies import Recording, recordings
 from tests.build import START_US, SnapshotBuilder
+from tests.examples import examples
 from tests.oracle_allocations import Life
 from tests.oracle_ways import Named
 from tests.strategies import traces
@@ -136,7 +137,7 @@ def key_shown(by: str, one: AllocationGroup) -> object:
     return {"frame": frames[0], "file": frames[0][1], "function": frames[0][0]}[by]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(
     traces(),
     st.sampled_from(["requested", "held"]),
@@ -178,7 +179,7 @@ def test_any_trace_equals_the_oracle(
             assert found.peak_bytes == replay.peak_bytes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     traces(),
     st.sampled_from(["requested", "active"]),
@@ -283,7 +284,7 @@ def lives_of(usage: Usage) -> list[Life]:
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     recordings(),
     st.sampled_from(MEASURES),
@@ -319,7 +320,7 @@ def test_any_recording_by_any_measure(
             assert found.total.live_bytes - found.total.bytes <= 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(recordings(max_devices=1), st.sampled_from(MEASURES), st.integers(0, 6))
 def test_what_top_cuts_is_in_the_rest(recording: Recording, measure: MeasureName, top: int) -> None:
     snap = mr.open(build.dump(recording.snapshot))

@@ -19,6 +19,7 @@ from memreplay.snapshot.model import MEASURES, By, MeasureName, When
 from tests import build, oracle, oracle_measures
 from tests.allocator_strategies import record
 from tests.build import START_US, SnapshotBuilder
+from tests.examples import examples
 from tests.strategies import traces
 
 
@@ -49,7 +50,7 @@ def brute(snapshot: build.Snapshot, device: int, measure: str) -> list[tuple[int
     return [(a, n, i, 2**40 if end is None else end) for a, n, i, end in rows]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(traces(), st.sampled_from(["requested", "held"]))
 def test_any_trace_equals_brute_force(snapshot: build.Snapshot, measure: MeasureName) -> None:
     snap = mr.open(build.dump(snapshot))

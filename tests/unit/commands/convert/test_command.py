@@ -107,6 +107,7 @@ def test_a_full_disk_is_no_fault_of_the_file(runner: CliRunner, path: Path) -> N
 
 
 def test_a_folder_of_tables_is_for_slice(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     tables = str(tmp_path / "tables")
     assert runner.invoke(app, ["export", str(path), "-o", f"{tables}/"]).exit_code == 0
     result = runner.invoke(app, ["convert", tables, "-o", str(tmp_path / "out.pkl")])

@@ -72,6 +72,7 @@ def test_json_is_all_that_stdout_has(ground: Ground, capfd: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.slow
 def test_json_of_a_process_of_its_own(ground: Ground) -> None:
     ground.program(FITS)
     command = (sys.executable, "-m", "memreplay", "dryrun", "--format", "json")
@@ -120,6 +121,7 @@ def test_a_program_that_goes_on_without_what_it_asked_for(ground: Ground) -> Non
     assert "1 request failed, and the program went on: memreplay oom dryrun.pickle" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_that_dies_of_another_error_after_one_of_memory(ground: Ground) -> None:
     ground.program(
         "import torch\n"
@@ -130,6 +132,7 @@ def test_a_program_that_dies_of_another_error_after_one_of_memory(ground: Ground
     assert (code, found["outcome"]) == (1, "out_of_memory")
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_by_itself(ground: Ground, capfd: pytest.CaptureFixture[str]) -> None:
     ground.program(FITS + "raise ValueError('its own trouble \\x1b[31m')\n")
     done = ground.ask()
@@ -158,6 +161,7 @@ def test_a_program_that_fails_before_it_uses_a_gpu(ground: Ground) -> None:
 CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_crashes(ground: Ground) -> None:
     ground.program(FITS + CRASH)
     done = ground.ask()
@@ -184,6 +188,7 @@ def test_a_program_that_is_terminated_has_left_its_snapshot(ground: Ground) -> N
     assert "device 0: peak 1.0 GiB" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_whose_time_is_up(ground: Ground) -> None:
     ground.program(FITS + "import time; time.sleep(60)\n")
     began = time.monotonic()
@@ -197,6 +202,7 @@ def test_a_program_whose_time_is_up(ground: Ground) -> None:
     assert "the program was stopped by --timeout before it used a GPU" in done.stderr
 
 
+@pytest.mark.slow
 def test_time_is_up_for_all_that_a_program_started(ground: Ground) -> None:
     ground.program(FITS + "import time; time.sleep(60)\n", "worker.py")
     ground.program(
@@ -284,6 +290,7 @@ def test_no_such_command(ground: Ground) -> None:
 # ---- where snapshots go
 
 
+@pytest.mark.slow
 def test_the_default_name_is_replaced(ground: Ground) -> None:
     ground.program(FITS)
     assert "dryrun.pickle (replaced)" not in ground.ask().stdout
@@ -294,6 +301,7 @@ def test_the_default_name_is_replaced(ground: Ground) -> None:
     assert Path("dryrun.pickle").stat().st_ino != before
 
 
+@pytest.mark.slow
 def test_another_name_is_not(ground: Ground) -> None:
     ground.program(FITS)
     Path("run.pickle").write_text("precious")
@@ -331,6 +339,7 @@ for rank in range(3):
 """
 
 
+@pytest.mark.slow
 def test_several_ranks(ground: Ground) -> None:
     ground.program(
         "import sys, torch; i = int(sys.argv[1]); torch.take(i + 1 << 30, i)", "worker.py"
@@ -373,6 +382,7 @@ sys.exit(any([one.wait() for one in them]))
 """
 
 
+@pytest.mark.slow
 def test_several_processes_without_ranks(ground: Ground) -> None:
     ground.program(AT_ONE_TIME, "worker.py")
     ground.program(TOGETHER)
@@ -394,6 +404,7 @@ def test_several_processes_without_ranks(ground: Ground) -> None:
     assert "dryrun.pid" in done.stdout.partition("is of an earlier run")[0]
 
 
+@pytest.mark.slow
 def test_processes_one_after_the_other(ground: Ground) -> None:
     ground.program("import torch; torch.take(1 << 30)", "worker.py")
     ground.program(SEVERAL)
@@ -443,6 +454,7 @@ def test_a_file_that_the_program_has_written(ground: Ground) -> None:
     assert Path("mine.pickle").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_too_few_cards(ground: Ground) -> None:
     ground.program("import torch; torch.cuda.init(); assert not torch.cuda.library().choose(2)")
     done = ground.ask()
@@ -451,6 +463,7 @@ def test_too_few_cards(ground: Ground) -> None:
     assert ground.ask("--gpus", "3").exit_code == 0
 
 
+@pytest.mark.slow
 def test_one_of_several_crashes(ground: Ground) -> None:
     ground.program(
         "import os, sys, torch; torch.take(1 << 30)\nif sys.argv[1] == '1':\n    os.abort()\n",
@@ -468,6 +481,7 @@ def test_one_of_several_crashes(ground: Ground) -> None:
 # ---- what is asked besides
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option, limit", [("--max-peak", "1GiB"), ("--max-reserved", "1.001GiB")])
 def test_over_its_budget(ground: Ground, option: str, limit: str) -> None:
     ground.program(FITS)
@@ -482,6 +496,7 @@ def test_over_its_budget(ground: Ground, option: str, limit: str) -> None:
     assert (code, found["verdict"], found["outcome"]) == (1, "over_budget", "ended")
 
 
+@pytest.mark.slow
 def test_a_program_that_runs_out_of_memory_is_no_matter_of_budgets(ground: Ground) -> None:
     ground.program(FITS)
     found, code = ground.told("--memory", "1GiB", "--max-peak", "100GiB")
@@ -500,6 +515,7 @@ library().strange()
 """
 
 
+@pytest.mark.slow
 def test_what_is_not_known(ground: Ground) -> None:
     ground.program(UNKNOWN)
     found, code = ground.told()
@@ -524,6 +540,7 @@ def test_what_is_not_known(ground: Ground) -> None:
     assert "functions without an answer were called: cusparseStrangeGetSize (1)" in words
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_by_what_is_not_known(ground: Ground) -> None:
     ground.program(UNKNOWN + "raise SystemExit(3)")
     done = ground.ask()
@@ -684,6 +701,7 @@ def test_ctrl_c_before_there_is_anything_to_tell(ground: Ground) -> None:
     assert "error: the program was stopped by Ctrl-C before it used a GPU" in err
 
 
+@pytest.mark.slow
 def test_no_patience(ground: Ground) -> None:
     ground.program("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS)
     command = started(sys.executable, "prog.py")
@@ -695,6 +713,7 @@ def test_no_patience(ground: Ground) -> None:
     assert "error: the program was stopped by Ctrl-C and left no snapshot" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Signals) -> None:
     ground.program("import os, pathlib\nprint(os.getpid(), flush=True)\n" + WAITS)
@@ -713,6 +732,7 @@ def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Sign
 # ---- several runs
 
 
+@pytest.mark.slow
 def test_compare_cards(ground: Ground) -> None:
     ground.program("import torch; torch.take(20 << 30)")
     done = ground.ask("--compare", "T4,A100-80, RTX 4090")
@@ -734,6 +754,7 @@ def test_compare_cards(ground: Ground) -> None:
     assert ground.ask("--compare", "T4,L4", "--memory", "1GiB").exit_code == 1
 
 
+@pytest.mark.slow
 def test_compare_settings_as_json(ground: Ground) -> None:
     ground.program(
         "import os, torch\n"
@@ -754,6 +775,7 @@ def test_compare_settings_as_json(ground: Ground) -> None:
     assert "x.a-1-b-2.pickle already exists" in done.stderr
 
 
+@pytest.mark.slow
 def test_compare_programs_that_fail(ground: Ground) -> None:
     ground.program("raise SystemExit(3)")
     done = ground.ask("--compare", "T4,L4")

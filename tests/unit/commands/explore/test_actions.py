@@ -174,6 +174,7 @@ def test_a_segment_opens_into_its_blocks() -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_copied_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +288,7 @@ def test_what_differs_is_copied_and_written(
     play(app, do)
 
 
+@pytest.mark.slow
 def test_reserved_memory_of_two_has_views_of_its_own() -> None:
     app = two()
 

@@ -17,6 +17,7 @@ from tests.unit.commands.explore.playing import ASKING, explorer, play, screen, 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two_gpus", "serving_oom", "cuda_graphs", "fsdp_ranks/rank0"])
 def test_every_key_on_examples(name: str) -> None:
     app = explorer(next(path for path in SNAPSHOTS if path.match(f"{name}*")))
@@ -128,6 +129,7 @@ def test_a_click_into_the_other_curve_keeps_the_view() -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 def test_every_key_with_two() -> None:
     app = two("recorded_gpt", "transformer_step")
     keys = [one for key in KEYS for one in key.keys.split(",") if one not in ASKING]
@@ -159,6 +161,7 @@ def odd(kind: str) -> bytes:
     return dump(builder.build())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one event", "no events", "hostile", "devices"])
 def test_files_that_are_not_as_others(kind: str) -> None:
     app = explorer(odd(kind))

@@ -17,6 +17,7 @@ from memreplay.commands.explore.command import chars_of
 from tests.conftest import ROOT
 
 GPT = str(ROOT / "examples" / "two_gpus.pkl.gz")
+pytest.importorskip("textual")
 RUN = "import sys; from memreplay.__main__ import run; run()"
 FAILS = (
     "from memreplay.commands.explore.app import Explorer\n"
@@ -121,6 +122,7 @@ def left_as_it_was(played: Played) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["q", "\x03", "2pq", "?qqq"])  # the last q is for a slow machine
 def test_the_terminal_is_left_as_it_was(keys: str) -> None:
     played = Played(RUN, GPT, keys=keys)
@@ -179,6 +181,7 @@ def test_two_files_and_a_folder(tmp_path: Path) -> None:
     assert b"is a folder, and is explored by itself" in played.drawn
 
 
+@pytest.mark.slow
 def test_it_ends_with_its_terminal() -> None:
     """One that is closed without SIGHUP, as of a session of its own."""
     played = Played(RUN, GPT, keys="", closes=True)

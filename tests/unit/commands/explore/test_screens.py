@@ -16,6 +16,8 @@ from memreplay.commands.explore.explored import Explored
 from memreplay.commands.explore.panes import Pane
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 SIZES = [(80, 24), (160, 50)]
 SCREENS = {
     "tree": (),

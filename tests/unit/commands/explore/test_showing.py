@@ -61,6 +61,7 @@ def test_a_line_is_typed() -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["/", "f", ":", "e"])
 def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
     app = explorer()
@@ -104,6 +105,7 @@ def test_the_cursor_keeps_its_row() -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 def test_the_terminal_is_resized() -> None:
     app = explorer()
 
@@ -130,6 +132,7 @@ def test_without_unicode(chars: str) -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 def test_two_are_in_sync() -> None:
     app = two()
 

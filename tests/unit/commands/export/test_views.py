@@ -26,11 +26,6 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.fixture
-def runner() -> CliRunner:
-    return CliRunner()
-
-
 def run(runner: CliRunner, *args: object) -> Result:
     return runner.invoke(app, ["export", *map(str, args)])
 

@@ -106,6 +106,7 @@ def test_a_file_without_events(runner: CliRunner, tmp_path: Path) -> None:
     assert "no events, so nothing tells whether the program fits" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 160])
 def test_real_recordings_fit_on_a_screen(
     runner: CliRunner, corpus_file: Path, width: int, monkeypatch: pytest.MonkeyPatch
@@ -119,5 +120,7 @@ def test_real_recordings_fit_on_a_screen(
     assert done.exit_code in (0, 1)
     assert not done.stderr
     assert all(len(line) <= width for line in done.stdout.splitlines())
+    if width == 160:  # JSON has no width
+        return
     found = json.loads(ask(runner, str(corpus_file), *options, "--format", "json").stdout)
     check_against("fits-1.json", found)

@@ -46,6 +46,7 @@ def test_the_planted_leak_is_found(annotations: str, seed: int) -> None:
     assert leak.old_count == later - 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
 def test_without_it_nothing_leaks(annotations: str, seed: int) -> None:
@@ -92,6 +93,7 @@ def test_a_leak_that_begins_late(first: int) -> None:
     assert device.leak_bytes == leak.growth_bytes == made * 64 * KIB
 
 
+@pytest.mark.slow
 def test_growth_that_begins_too_late_is_not_judged() -> None:
     assert device_of(training(leak_from=185)).leaks == ()
     assert device_of(training(steps=30, leak_from=22)).leaks == ()  # 8 steps

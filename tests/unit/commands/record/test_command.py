@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from memreplay.commands.app import app
+from tests.commanding import command_runner
 
 # What a process that is recorded does, without a device.
 RECORDED = """
@@ -92,6 +92,6 @@ def test_signals_are_for_the_program(tmp_path: Path, number: signal.Signals) -> 
 
 
 def test_help() -> None:
-    found = CliRunner().invoke(app, ["record", "--help"]).output
+    found = command_runner().invoke(app, ["record", "--help"]).output
     assert "memreplay record -- python train.py" in found
     assert "Exit codes: that of the program;" in found

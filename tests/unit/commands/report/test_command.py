@@ -88,6 +88,7 @@ def test_strict(runner: CliRunner, tmp_path: Path) -> None:
     assert ask(runner, str(file), "--strict").exit_code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [

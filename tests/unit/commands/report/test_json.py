@@ -55,6 +55,7 @@ def check(data: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_examples(path: Any) -> None:
     found = check(path)

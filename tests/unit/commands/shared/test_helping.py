@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from memreplay import deprecation
 from memreplay.commands.shared.helping import GROUPS, Command
+from tests.commanding import command_runner
 
 
 @click.command(cls=Command)
@@ -28,12 +28,12 @@ def without(file: str) -> None:
 
 
 def test_what_a_command_returns_is_its_exit_code() -> None:
-    assert CliRunner().invoke(command, ["three"]).exit_code == 3
-    assert CliRunner().invoke(command, ["none"]).exit_code == 0
+    assert command_runner().invoke(command, ["three"]).exit_code == 3
+    assert command_runner().invoke(command, ["none"]).exit_code == 0
 
 
 def test_options_are_listed_in_groups() -> None:
-    lines = CliRunner().invoke(command, ["--help"]).stdout.splitlines()
+    lines = command_runner().invoke(command, ["--help"]).stdout.splitlines()
     heads = [line for line in lines if line.rstrip(":") in GROUPS]
     assert heads == ["Options:", "Selection:", "Output:"]
     at = {word: i for i, line in enumerate(lines) for word in line.split()[:2]}
@@ -42,16 +42,16 @@ def test_options_are_listed_in_groups() -> None:
 
 
 def test_an_old_name_still_works_and_says_the_new_one() -> None:
-    done = CliRunner().invoke(command, ["f", "--only-baseline"])
+    done = command_runner().invoke(command, ["f", "--only-baseline"])
     assert (done.exit_code, done.stdout) == (0, "f True\n")
     words = "--only-baseline is now --only-carried-over; memreplay 0.3.0 drops the old name"
     assert done.stderr == f"memreplay: {words}\n"
-    assert CliRunner().invoke(command, ["f", "--only-carried-over"]).stderr == ""
+    assert command_runner().invoke(command, ["f", "--only-carried-over"]).stderr == ""
 
 
 @pytest.mark.parametrize("one", [without, command])
 def test_an_old_name_of_what_a_command_has_not(one: click.Command) -> None:
-    done = CliRunner().invoke(one, ["f", "--no-baseline"])
+    done = command_runner().invoke(one, ["f", "--no-baseline"])
     assert done.exit_code == 2
     assert "No such option" in done.stderr
     assert "is now" not in done.stderr
@@ -60,7 +60,7 @@ def test_an_old_name_of_what_a_command_has_not(one: click.Command) -> None:
 def test_an_old_name_with_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(deprecation.OPTIONS, "--mine", deprecation.Old("--own", "9.0.0"))
     new, old, apart = (
-        CliRunner().invoke(command, ["f", *words])
+        command_runner().invoke(command, ["f", *words])
         for words in (["--own=5"], ["--mine=5"], ["--mine", "5"])
     )
     assert new.exit_code == old.exit_code == apart.exit_code
@@ -77,14 +77,14 @@ def test_a_hidden_option_goes_with_a_note(monkeypatch: pytest.MonkeyPatch) -> No
         click.echo(f"{fast} {deep}")
 
     monkeypatch.setitem(deprecation.OPTIONS, "--fast", deprecation.Old("it is always so", "9.0.0"))
-    done = CliRunner().invoke(hiding, ["--fast"])
+    done = command_runner().invoke(hiding, ["--fast"])
     assert (done.exit_code, done.stdout) == (0, "True False\n")
     assert done.stderr == "memreplay: --fast goes in memreplay 9.0.0: it is always so\n"
-    assert CliRunner().invoke(hiding, ["--deep"]).stderr == ""
+    assert command_runner().invoke(hiding, ["--deep"]).stderr == ""
 
 
 def test_what_comes_after_two_dashes_is_not_ours() -> None:
-    done = CliRunner().invoke(command, ["--", "--only-baseline"])
+    done = command_runner().invoke(command, ["--", "--only-baseline"])
     assert (done.stdout, done.stderr) == ("--only-baseline False\n", "")
 
 

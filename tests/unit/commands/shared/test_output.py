@@ -236,6 +236,7 @@ def test_no_command_writes_over_the_snapshot_that_it_reads(
 def test_tables_are_not_replaced_by_some_of_themselves(
     tmp_path: Path, runner: CliRunner, fmt: str
 ) -> None:
+    pytest.importorskip("pyarrow")
     snap = tmp_path / "snap.pkl"
     snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
     tables = str(tmp_path / "tables")

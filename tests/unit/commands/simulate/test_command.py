@@ -149,6 +149,7 @@ def test_what_failed_and_would_fail_again(runner: CliRunner) -> None:
     assert one["exactness"] == "exact"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 160])
 def test_real_recordings_fit_on_a_screen(
     runner: CliRunner, corpus_file: Path, width: int, monkeypatch: pytest.MonkeyPatch

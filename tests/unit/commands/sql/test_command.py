@@ -281,6 +281,7 @@ def test_a_range_and_what_is_cut_off(runner: CliRunner, path: str, tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away() -> None:
     args = f"{sys.executable} -m memreplay sql {EXAMPLE}"
     for fmt in ("text", "csv", "json"):
@@ -295,6 +296,7 @@ def test_a_reader_that_goes_away() -> None:
         assert done.stderr == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["count(*)", "a.*"])
 def test_ctrl_c_ends_a_query(what: str) -> None:
     query = f"select {what} from usage a, usage b, usage c where a.event + b.event + c.event = -7"

@@ -64,6 +64,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries(dict.fromkeys(OWN, ANYTHING)), st.text(min_size=1))
 def test_anything_may_stand_there(own: dict[str, Any], recorder: str) -> None:
     found = mr.summary(summary({**own, "recorder": recorder}))

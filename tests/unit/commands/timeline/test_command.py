@@ -94,6 +94,7 @@ def test_text_into_a_file_has_no_colour(
     assert "\x1b[36m" in ask(runner, path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", ["png", "svg"])
 def test_pictures(runner: CliRunner, path: str, tmp_path: Path, fmt: str) -> None:
     pytest.importorskip("matplotlib")

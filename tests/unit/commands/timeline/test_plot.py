@@ -45,6 +45,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("report", KINDS)
 @pytest.mark.parametrize("fmt", ["png", "svg"])
 def test_the_same_bytes_every_time(report: TimelineReport, fmt: str) -> None:
@@ -66,6 +67,7 @@ def test_its_size_goes_by_the_pictures_in_it() -> None:
     assert (width, 2 * height) == one
 
 
+@pytest.mark.slow
 def test_points_in_time_and_many_marks() -> None:
     builder = SnapshotBuilder()
     for i in range(700):

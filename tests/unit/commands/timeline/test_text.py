@@ -19,6 +19,7 @@ from memreplay.render.terminal import render_terminal
 from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.build import START_US, SnapshotBuilder
+from tests.examples import examples
 from tests.strategies import traces
 from tests.unit.commands.timeline.timelines import FORWARD, LOSS, MIB, made
 
@@ -192,7 +193,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(traces(), st.sampled_from(WAYS), st.integers(40, 200), st.booleans())
 def test_any_trace_fits_any_width(
     snapshot: build.Snapshot, options: dict[str, Any], width: int, absolute: bool

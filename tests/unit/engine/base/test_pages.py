@@ -13,6 +13,8 @@ import memreplay as mr
 from tests.build import Ops
 from tests.unit.engine.parts import NUMBER, close_trace, named, open_trace
 
+pytestmark = pytest.mark.slow
+
 LARGE = 8 << 20  # bytes from which a block is mapped
 
 

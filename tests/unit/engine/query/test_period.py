@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memreplay.engine.query import _growth
 from memreplay.engine.replay import _timeline
 from tests.build import SnapshotBuilder
+from tests.examples import examples
 from tests.unit.engine.replay.measured import KIB, replay
 
 CALL = ("_call_impl", "torch/nn/modules/module.py", 1784)
@@ -69,7 +70,7 @@ def test_steps_are_found() -> None:
     assert 0.3 < score <= 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     steps=st.integers(4, 12),
     layers=st.lists(st.integers(1, 5), min_size=12, max_size=12),

@@ -68,6 +68,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_known_writers_take_the_hot_path(writer: str, kind: str) -> None:

@@ -65,6 +65,7 @@ WRITERS: dict[str, Callable[[Any], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("new", [False, True], ids=["again", "new"])
 @pytest.mark.parametrize("fx", [False, True], ids=["plain", "fx"])
@@ -74,6 +75,7 @@ def test_frames_written_out(writer: str, new: bool, fx: bool) -> None:
         assert snap.native.fast_events > 0.9 * snap.native.n_events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_more_than_a_window(protocol: int) -> None:
     b = SnapshotBuilder()

@@ -216,6 +216,7 @@ def test_an_empty_dict_before_an_unknown_key() -> None:
     assert mr.open(build.dump(snapshot)).settings == {}
 
 
+@pytest.mark.slow
 def test_metadata_dicts_of_many_events() -> None:
     trace = [{"action": "alloc", "user_metadata": {"a": i, "b": "c"}} for i in range(360_000)]
     snap = mr.open(build.dump({"device_traces": [trace]}, 2))
@@ -315,6 +316,7 @@ MEMORY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.skipif(
     "libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's own memory counts too"

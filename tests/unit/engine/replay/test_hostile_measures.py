@@ -90,6 +90,7 @@ def at_the_edges(seed: int) -> Snapshot:
     return b.build()
 
 
+@pytest.mark.slow
 def test_addresses_and_sizes_at_the_edges() -> None:
     for seed in range(300):
         use_everything(at_the_edges(seed))
@@ -130,6 +131,7 @@ MANY: dict[str, Callable[[], SnapshotBuilder]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_many_of_them_take_linear_time(name: str) -> None:
     snap = mr.open(build.dump(MANY[name]().build()))

@@ -11,6 +11,7 @@ import memreplay as mr
 from memreplay.engine.replay import _timeline
 from tests import allocator_strategies, build
 from tests.build import SnapshotBuilder
+from tests.examples import examples
 from tests.strategies import traces
 
 
@@ -27,7 +28,7 @@ def check(replay: mr.Replay, events: list[int]) -> None:
             assert moments.largest(event, 0) == measure.largest(event, 0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(traces())
 def test_any_trace(snapshot: build.Snapshot) -> None:
     snap = mr.open(build.dump(snapshot))

@@ -60,6 +60,7 @@ def test_a_recording_that_begins_late(name: str, seed: int, before: int, steps: 
     assert told(simulated(snapshot, ROOMY[name], ROOMY[name])) == told(want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crowded", "max split, crowded", "expandable"])
 def test_most_recordings_that_begin_late_in_want_of_memory(name: str) -> None:
     """Frees that waited before it, and addresses of expandable segments, it does not tell."""
@@ -221,6 +222,7 @@ def test_what_is_refused() -> None:
             _simulating.Simulation(first.blocks, first.holding, **known | {name: 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "expandable"])
 def test_hundreds_of_free_blocks_lie_in_their_order(name: str) -> None:
     """More than fit into one piece of the set that they are looked for in."""

@@ -93,6 +93,7 @@ def test_they_are_those_of_a_moment(snapshot: Any, draw: random.Random) -> None:
         check(snap, [draw.randrange(-1, events)], measures=(draw.choice(MEASURES),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_of_real_snapshots(path: Path) -> None:
     for device in mr.open(path).devices:

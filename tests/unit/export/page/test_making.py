@@ -104,6 +104,7 @@ def test_what_a_page_knows(snapshot: Any) -> None:
     check(mr.open(build.dump(snapshot)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_of_real_snapshots(path: Path) -> None:
     check(mr.open(path))

@@ -18,6 +18,7 @@ from tests import build
 from tests.allocator_strategies import SETTINGS
 from tests.build import SnapshotBuilder
 from tests.conftest import SNAPSHOTS
+from tests.examples import examples
 from tests.oracle_measures import reserved
 from tests.pictures import record_pictures
 from tests.strategies import traces
@@ -133,7 +134,7 @@ def test_they_are_those_of_block_maps(snapshot: Any) -> None:
             assert sum(one.size for one in live) == want
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     seed=st.integers(0, 2**32 - 1),
     rules=st.sampled_from(list(SETTINGS)),
@@ -150,6 +151,7 @@ def test_of_programs(seed: int, rules: str, late: int) -> None:
         check(page, device, snap, replay, events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_of_real_snapshots(path: Path) -> None:
     snap = mr.open(path)

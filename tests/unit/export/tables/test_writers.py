@@ -95,6 +95,7 @@ def parsed(text: str, kind: pa.DataType) -> Any:
     return text == "true" if pa.types.is_boolean(kind) else int(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", list(WRITERS))
 @pytest.mark.parametrize("rows", [7, 1 << 16])
 def test_what_is_read_back_is_what_was_written(

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import jsonschema
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def loaded(snapshot: Any, **options: Any) -> Any:
     return found
 
 
+@pytest.mark.slow
 @given(traces(), st.sampled_from((0, 2)))
 def test_counters_are_the_series(snapshot: Any, points: int) -> None:
     found = loaded(snapshot, points=points, measures=["requested", "reserved"])
