@@ -36,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize fuzz coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize portable cross fuzz coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -80,6 +80,9 @@ viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bund
 # build so, with SAN where; all of them else.
 sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
 	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
+
+portable: build/portable/built.stamp ## the test suite with plain C11 in place of what gcc and Linux have; TESTS=tests/conformance
+	PYTHONPATH=$(abspath build/portable)/lib $(BIN)/python -m pytest $(TESTS) $(SPREAD) -p no:cacheprovider $(PYTEST_ARGS)
 
 # What is freed ASan keeps, to see its use; of the memory that an input may take it is no part.
 fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
@@ -170,7 +173,14 @@ $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(CARD)
 	@touch $@
 
 # The whole package once more, beside src/: PYTHONPATH lets the same environment find it first.
-$(SAN)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(CARD) $(shell find src -name '*.py')
-	@mkdir -p $(SAN)/lib && find $(SAN)/lib -name '*.py' -delete
-	MEMREPLAY_SANITIZE=$(SANITIZE) $(BIN)/python setup.py --quiet build --build-base $(SAN) --build-lib $(SAN)/lib --build-temp $(SAN)/temp
+ASIDE = mkdir -p $(@D)/lib && find $(@D)/lib -name '*.py' -delete && \
+        $(BIN)/python setup.py --quiet build --build-base $(@D) --build-lib $(@D)/lib --build-temp $(@D)/temp
+SOURCES = $(NATIVE) $(CARD) $(shell find src -name '*.py')
+
+$(SAN)/built.stamp: $(VENV)/dev.stamp $(SOURCES)
+	@export MEMREPLAY_SANITIZE=$(SANITIZE) && $(ASIDE)
+	@touch $@
+
+build/portable/built.stamp: $(VENV)/dev.stamp $(SOURCES)
+	@export MEMREPLAY_PORTABLE=1 && $(ASIDE)
 	@touch $@

@@ -4,10 +4,11 @@ MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
                        engine ("base,read") for these alone
 MEMREPLAY_COVERAGE=1   line tracing for coverage
+MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
-MEMREPLAY_STABLE_ABI=0 for this Python alone: by default, a build by 3.11 or later is good for all that
-                       follow (those without a GIL have no such ABI yet)
+MEMREPLAY_STABLE_ABI=0 for this Python alone: by default, a build by 3.11 or later is good for all
+                       that follow (those without a GIL have no such ABI yet)
 """
 
 import json
@@ -32,6 +33,7 @@ def switched(name: str, otherwise: str = "0") -> bool:
 
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
+PORTABLE = switched("PORTABLE")
 # The first Python whose stable ABI has buffers, of which columns are made (PEP 384, PEP 688's
 # Py_buffer): what is built with it is good for each later one.
 STABLE = (3, 11)
@@ -43,16 +45,22 @@ STABLE_ABI = (
     and platform.python_implementation() == "CPython"
 )
 # Where PyTorch has a CUDA build.
-DRYRUN = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+DRYRUN = (
+    sys.platform == "linux"
+    and platform.machine() in ("x86_64", "aarch64")
+    and platform.libc_ver()[0] == "glibc"
+)
 
 # Python's own flags ask for debug symbols: a third of the compiler's time and most of a wheel.
 compile_args = ["-O0", "-g3"] if DEBUG else ["-O3", "-g0"]
 if os.name == "posix":  # Python's own flags ask for it, and C that Cython makes mixes both
     compile_args += ["-Wno-sign-compare"]
+standard = ["-std=c11"] if PORTABLE and os.name == "posix" else []
+compile_args += standard
 link_args: list[str] = []
 flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
-sanitized = ["-O1", "-g1", *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
+sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
 
 
 def compiler_flags(source: Path) -> list[str]:
@@ -157,11 +165,15 @@ if COVERAGE:
     MACROS.append(("CYTHON_TRACE", "1"))
 if STABLE_ABI:
     MACROS.append(("Py_LIMITED_API", f"0x{STABLE[0]:02x}{STABLE[1]:02x}0000"))
+if PORTABLE:
+    MACROS.append(("MEMREPLAY_PORTABLE", "1"))
 
 # Debug and coverage need C code of their own; kept apart, so that no mode takes another's.
 c_folder = "build/c-" + "-".join(
     [name for name, on in (("debug", DEBUG), ("coverage", COVERAGE)) if on] or ["release"]
 )
+# Of the same C code, object files of their own.
+object_folder = "-".join(["stable" if STABLE_ABI else "one", *(["portable"] if PORTABLE else [])])
 
 PROCESSES = os.cpu_count() or 1
 
@@ -299,12 +311,13 @@ class Compiled(build_ext):
 
     def compiled(self, source: str, flags: list[str], headers: list[str] | None = None) -> str:
         """The object file of one source; compiled if it is older than that or a header."""
-        (made,) = self.compiler.object_filenames([source], output_dir=self.build_temp)
+        folder = os.path.join(self.build_temp, object_folder)
+        (made,) = self.compiler.object_filenames([source], output_dir=folder)
         path = Path(made)
         if self.force or made_at(path) < max(map(os.path.getmtime, [source, *(headers or [])])):
             self.compiler.compile(
                 [source],
-                output_dir=self.build_temp,
+                output_dir=folder,
                 macros=MACROS,
                 include_dirs=self.include_dirs,
                 extra_postargs=flags,
