@@ -84,6 +84,9 @@ sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan 
 portable: build/portable/built.stamp ## the test suite with plain C11 in place of what gcc and Linux have; TESTS=tests/conformance
 	PYTHONPATH=$(abspath build/portable)/lib $(BIN)/python -m pytest $(TESTS) $(SPREAD) -p no:cacheprovider $(PYTEST_ARGS)
 
+cross: ## the C of all modules compiled for Windows, macOS and Linux elsewhere, and by the letter of C11
+	ci/cross --all
+
 # What is freed ASan keeps, to see its use; of the memory that an input may take it is no part.
 fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
 fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
@@ -122,7 +125,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .venv-docs .venv-workflows .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
