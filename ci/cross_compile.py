@@ -56,7 +56,7 @@ def main() -> int:
         shutil.copytree(
             sysconfig.get_path("include"),
             headers,
-            ignore=lambda at, names: {"pyconfig.h"} & set(names),
+            ignore=shutil.ignore_patterns("pyconfig.h"),
         )
         shutil.copy(ROOT / "ci" / "headers" / "pyconfig.h", headers)
         failed += by_the_letter(files)

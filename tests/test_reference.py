@@ -26,8 +26,9 @@ def test_what_is_committed_is_what_the_code_says() -> None:
 
 
 def test_every_option_of_every_command_is_there() -> None:
-    told = re.split(r"^## memreplay .*$", commands.page(), flags=re.MULTILINE)[1:]
-    parts = dict(zip(COMMANDS, told, strict=True))
+    told = re.split(r"^## memreplay (.*)$", commands.page(), flags=re.MULTILINE)[1:]
+    parts = dict(zip(told[::2], told[1::2], strict=True))
+    assert {*parts} == {*COMMANDS}
     shared = commands.page().partition(f"## {commands.SHARED}")[2].partition("\n## ")[0]
     for name, part in parts.items():
         command = app.get_command(click.Context(app), name)

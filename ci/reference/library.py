@@ -202,7 +202,8 @@ def _told(name: str, shape: Shape) -> Iterator[str]:
         rows = []
         for one in values:
             default = [code(one.default) if one.default else ""] if defaults else []
-            rows.append((code(one.name), code(one.kind.replace(" | ", " or ")), *default, marked(one.doc)))
+            kind = code(one.kind.replace(" | ", " or "))
+            rows.append((code(one.name), kind, *default, marked(one.doc)))
         yield table(head, *rows)
     for one in members:
         if one.signature:

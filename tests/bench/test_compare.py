@@ -104,6 +104,7 @@ def test_own_commands_are_those_that_there_are() -> None:
         "dryrun",
         "explore",  # in a terminal: bench/explore.py
         "help",
+        "mcp",  # a server
         "modules",  # of recorded files alone
         "record",
         "watch",  # waits

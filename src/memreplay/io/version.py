@@ -1,3 +1,3 @@
 """The version, as commands and files that are written say it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
