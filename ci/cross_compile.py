@@ -73,7 +73,7 @@ def by_the_letter(files: list[Path]) -> int:
     said = [line for text in each(command, files) for line in text.splitlines()]
     found = [line for line in said if re.search(r"(warning|error): ", line)]
     ours = [line for line in found if not CONVERTED.search(line)]
-    print("\n".join(ours[:20]), end="\n" if ours else "")
+    sys.stdout.writelines(f"{line}\n" for line in ours[:20])
     report("C11, pedantic", files, began, f"{len(ours)} warnings")
     return bool(ours)
 
@@ -85,7 +85,8 @@ def for_target(files: list[Path], target: str, headers: Path, folder: Path) -> i
     compile_one = [*ZIG, "cc", "-target", target, "-c", *CLANG, f"-I{headers}"]
     errors = [text for text in each(compile_one, files, folder) if text]
     absent = linked(target, folder) if not errors else []
-    print("".join(errors)[:4000] + "".join(f"no {name} on {target}\n" for name in absent), end="")
+    sys.stdout.write("".join(errors)[:4000])
+    sys.stdout.writelines(f"no {name} on {target}\n" for name in absent)
     report(target, files, began, "failed" if errors or absent else "compiled and linked")
     return bool(errors or absent)
 
@@ -153,7 +154,9 @@ def stand_in(target: str, folder: Path, names: set[str]) -> list[str]:
 
 def report(name: str, files: list[Path], began: float, how: str) -> None:
     """One line for each system."""
-    print(f"{name:20} {len(files)} files, {time.monotonic() - began:.0f} s: {how}", flush=True)
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{name:20} {len(files)} files, {seconds:.0f} s: {how}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from typing import Any
 
 import click
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from click.testing import CliRunner
 
 import memreplay
