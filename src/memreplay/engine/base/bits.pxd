@@ -16,7 +16,7 @@ cdef extern from *:
         return (uint64_t) n;
     }
 
-    #elif defined(_MSC_VER) && (defined(_M_X64) || defined(_M_ARM64)) && !defined(MEMREPLAY_PORTABLE)
+    #elif (defined(_M_X64) || defined(_M_ARM64)) && !defined(MEMREPLAY_PORTABLE)
 
     #include <intrin.h>
     CYTHON_UNUSED static inline int memreplay_clz64(uint64_t n) {

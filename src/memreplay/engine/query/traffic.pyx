@@ -10,7 +10,7 @@ from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.base.wide cimport Wide, add_wide, wide_distance, wide_order, wide_sum
+from memreplay.engine.base.wide cimport add_wide, wide_distance, wide_order, wide_sum
 from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried
 from memreplay.engine.replay.lives cimport Lives, bytes_of, counts
 
