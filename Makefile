@@ -125,7 +125,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-docs .venv-workflows .venv-build .venv-cross .venv-uv .venv-3.10 .venv-viewers .venv-viewer .venv-truth .venv-recording .cache viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

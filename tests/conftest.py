@@ -52,6 +52,8 @@ settings.register_profile(
     max_examples=2000,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# Of .ci/run on few processors; each run takes others, and the nightly run all of them and more.
+settings.register_profile("brief", deadline=None, print_blob=True, max_examples=30)
 # For runs that look for what is executed, not for what is wrong.
 settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
 # Of --quick: a tenth of the usual number; tests.examples does the same where a test says how many.
