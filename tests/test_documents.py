@@ -66,6 +66,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "make demo": SCRIPTS,
         ".venv/bin/python -m pytest": SCRIPTS,
         "ci/wheels": SCRIPTS,
+        "ci/cross": SCRIPTS,
         "ci/viewers": SCRIPTS,
         "ci/truth": SCRIPTS,
         "make fuzz": SCRIPTS,
