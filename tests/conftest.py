@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -59,6 +60,12 @@ settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
 # Of --quick: a tenth of the usual number; tests.examples does the same where a test says how many.
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=10)
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are no garbage: without them each collection takes a fraction."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
