@@ -223,6 +223,7 @@ EXTRAS: dict[str, tuple[str, list[str]]] = {
     "sql": ("duckdb", ["sql", "EXAMPLE", "select 1"]),
     "plot": ("matplotlib", ["timeline", "EXAMPLE", "--format", "png", "-o", "memory.png"]),
     "remote": ("fsspec", ["summary", "https://localhost:1/snapshot.pickle"]),
+    "mcp": ("mcp_types", ["mcp"]),
     "fleet": ("distributed", ["fleet", "EXAMPLE", "--scheduler", "tcp://localhost:1"]),
 }
 

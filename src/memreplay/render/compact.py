@@ -62,7 +62,8 @@ def _table(table: Table) -> Iterator[CompactLine]:
     head = _BETWEEN.join(map(clean, table.titles)).rstrip()
     yield CompactLine(head)
     # Below a call are its callers; below anything else is the rest of it.
-    below = _CALLED_BY if "callers" in table.titles[-1] else " "
+    title = table.titles[-1]
+    below = _CALLED_BY if "callers" in title or title.endswith("asked by") else " "
     for row in table.rows:
         yield CompactLine(_row(row, below), head)
 

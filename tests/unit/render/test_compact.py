@@ -69,6 +69,14 @@ def test_below_what_is_no_call_stands_the_rest_of_it() -> None:
     assert texts((Table(("settings",), ("left",), (row,)),)) == ["settings", "a:1, b:2"]
 
 
+@pytest.mark.parametrize("title", ["asked by, and its callers", "out of memory, asked by"])
+def test_below_a_call_stand_its_callers(title: str) -> None:
+    row = Row((CALL,), ((CALLER, "dim"),))
+    assert texts((Table((title,), ("left",), (row,)),))[1:] == [
+        "step /w/train.py:7 < main /w/train.py:9 (2 paths)"
+    ]
+
+
 def test_paths_are_whole_up_to_a_length() -> None:
     path = "/" + "/".join(["folder"] * 20) + "/model.py"
     assert len(path) < FILE

@@ -11,6 +11,7 @@ from memreplay.commands.shared.output import terminal_width, write
 from memreplay.errors import UsageError
 
 PAGES = Path(__file__).parents[2] / "pages"  # docs/, by a link
+TUTORIALS = "tutorials"
 ENDING = ".md"
 WIDEST = 100
 # What a page begins with that says nothing of it: titles, commands, pictures, tables.
@@ -27,6 +28,7 @@ def _completed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list
 Examples:
   memreplay help
   memreplay help oom
+  memreplay help tutorials/out-of-memory
   memreplay help numbers | less""",
 )
 @click.argument("topic", required=False, shell_complete=_completed)
@@ -52,7 +54,8 @@ def _pages() -> dict[str, Path]:
     folder = PAGES
     if folder.is_file():  # what git on Windows makes of a link, in a checkout that is installed
         folder = folder.parent / folder.read_text(encoding="utf-8").strip()
-    pages = {page.name.removesuffix(ENDING): page for page in sorted(folder.glob(f"*{ENDING}"))}
+    found = [*sorted(folder.glob(f"*{ENDING}")), *sorted(folder.glob(f"{TUTORIALS}/*{ENDING}"))]
+    pages = {page.relative_to(folder).as_posix().removesuffix(ENDING): page for page in found}
     if not pages:
         raise UsageError("this installation has no pages: install memreplay from a wheel")
     return pages

@@ -37,7 +37,7 @@ class Nothing(Struct, kw_only=True, forbid_unknown_fields=True):
 class FilesArguments(Nothing, kw_only=True):
     """`files`."""
 
-    match: Annotated[str, Meta(description="part of the path")] = ""
+    match: Annotated[str, Meta(description="part of the path, or *.json")] = ""
     check: Annotated[bool, Meta(description="also open each: peak, failed requests, leaks")] = False
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import EXIT_CODES, config_options, limit_option
+from memreplay.commands.shared.options import config_options, limit_option
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import MissingExtraError, UsageError
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.command(
     "mcp",
     cls=Command,
-    epilog=f"""\b
+    epilog="""\b
 Examples:
   memreplay mcp
   memreplay mcp dumps/ /data/runs
   memreplay mcp dumps/ --project src/gpt
 
-{EXIT_CODES}""",
+Exit codes: 0 when the input ends, 2 wrong usage.""",
 )
 @click.argument(
     "folders",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
+from fnmatch import fnmatchcase
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,9 @@ def list_files(
 ) -> list[CompactLine]:
     """A line a file, in natural order; with `check` what is in each, as long as `seconds` last."""
     names, whole = snapshots_below(asking.allowed)
-    wanted = [name for name in names if arguments.match in name]
-    lines = [CompactLine(_total(len(wanted), len(names), arguments.match, asking.allowed))]
+    match = arguments.match  # models write patterns, too
+    wanted = [name for name in names if match in name or fnmatchcase(name, match)]
+    lines = [CompactLine(_total(len(wanted), len(names), match, asking.allowed))]
     until = time.monotonic() + seconds
     rows: list[tuple[str, ...]] = []
     skipped = 0

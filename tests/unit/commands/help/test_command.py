@@ -18,8 +18,10 @@ DOCS = ROOT / "docs"
 def test_all_pages_are_listed(runner: CliRunner) -> None:
     done = runner.invoke(app, ["help"])
     assert (done.exit_code, done.stderr) == (0, "")
-    listed = re.findall(r"^([a-z]+)  +\S", done.stdout, re.MULTILINE)
-    assert listed == sorted(page.stem for page in DOCS.glob("*.md"))
+    listed = re.findall(r"^([a-z/-]+)  +\S", done.stdout, re.MULTILINE)
+    tutorials = sorted(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md"))
+    assert listed == sorted(page.stem for page in DOCS.glob("*.md")) + tutorials
+    assert "tutorials/out-of-memory" in listed
     assert all(len(line) <= pages.WIDEST for line in done.stdout.splitlines())
     assert re.search(r"^index +Where do I start\?$", done.stdout, re.MULTILINE)
 
@@ -29,6 +31,15 @@ def test_a_page(runner: CliRunner, topic: str) -> None:
     done = runner.invoke(app, ["help", topic])
     assert done.exit_code == 0
     assert done.stdout == (DOCS / "oom.md").read_text(encoding="utf-8")
+
+
+def test_a_tutorial_by_the_link_of_the_index(runner: CliRunner) -> None:
+    index = runner.invoke(app, ["help", "index"]).stdout
+    links = re.findall(r"\((tutorials/[a-z-]+\.md)\)", index)
+    assert len(links) == 5
+    for link in links:
+        done = runner.invoke(app, ["help", link])
+        assert done.stdout == (DOCS / link).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("topic", ["nothing", "../README", "schemas"])
@@ -59,9 +70,15 @@ def test_no_pages(runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_messages_name_pages_that_there_are() -> None:
     named = set()
     for path in (ROOT / "src/memreplay").rglob("*.py"):
-        named |= set(re.findall(r"memreplay help ([a-z]+)", path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        named |= set(re.findall(r"memreplay help ((?:tutorials/)?[a-z][a-z-]+)", text))
     assert "recording" in named
-    assert named <= {page.stem for page in DOCS.glob("*.md")} | {"numbers"}
+    paths = (
+        page.relative_to(DOCS)
+        for place in (".", "tutorials")
+        for page in (DOCS / place).glob("*.md")
+    )
+    assert named <= {path.with_suffix("").as_posix() for path in paths}
 
 
 def test_names_are_completed(runner: CliRunner) -> None:

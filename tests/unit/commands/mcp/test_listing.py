@@ -56,6 +56,12 @@ def test_some_of_them(asks: Asks, folder: Path) -> None:
     assert len(listed(asks(folder), match="nothing")) == 1
 
 
+@pytest.mark.parametrize("match", ["*oom*", "run/s*.gz", "*oom.pkl.g?"])
+def test_some_of_them_by_a_pattern(asks: Asks, folder: Path, match: str) -> None:
+    assert f"{OOM} | 116.2 KiB" in listed(asks(folder), match=match)[2]
+    assert len(listed(asks(folder), match="*.zst")) == 1
+
+
 def test_none(asks: Asks, tmp_path: Path) -> None:
     (line,) = listed(asks(tmp_path))
     assert line.startswith(f"no snapshot below {tmp_path.resolve()}: no name ends in .pkl")
