@@ -35,7 +35,8 @@ def report(one: asked.ReportArguments, asking: Asking) -> Lines:
     def work(snapshot: Snapshot) -> Document:
         return report_document(overview(snapshot, selection, total_memory=total))
 
-    return _about(one, asking, work)
+    # What is no tool here is no advice.
+    return [line for line in _about(one, asking, work) if "memreplay timeline " not in line.text]
 
 
 def summary(one: asked.OfFile, asking: Asking) -> Lines:
@@ -157,7 +158,14 @@ def steps(one: asked.StepsArguments, asking: Asking) -> Lines:
     from memreplay.commands.steps.text import steps_document
 
     selection = _selection(one, asking)
-    return _about(one, asking, lambda snapshot: steps_document(steps_report(snapshot, selection)))
+    annotation, period = one.annotation or None, one.period or None
+
+    def work(snapshot: Snapshot) -> Document:
+        return steps_document(
+            steps_report(snapshot, selection, annotation=annotation, period=period)
+        )
+
+    return _about(one, asking, work)
 
 
 def sql(one: asked.SqlArguments, asking: Asking) -> Lines:

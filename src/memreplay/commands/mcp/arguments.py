@@ -138,6 +138,8 @@ class SimulateArguments(OfDevice, kw_only=True):
 class StepsArguments(OfDevice, kw_only=True):
     """`steps`."""
 
+    annotation: Annotated[str, Meta(description="what a step is, else found")] = ""
+    period: Annotated[int, Meta(ge=0, description="or so many events")] = 0
     top: Top = 8
 
 

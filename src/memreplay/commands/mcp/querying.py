@@ -48,7 +48,9 @@ def queried(
         if not query.strip():
             return _tables(tables)
         if not queries.only_asks(query):
-            raise UsageError("SQL: only queries are run here: select, with, describe, summarize")
+            raise UsageError(
+                "SQL: only queries are run here: select, with, describe, summarize, explain"
+            )
         with _bounded(queries, given_up, seconds), queries.result(query) as rows:
             if rows is None:
                 raise UsageError("there is nothing to run in the query")

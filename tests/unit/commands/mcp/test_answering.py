@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from memreplay.commands.diff.text import diff_document
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.mcp.asking import Asking, ToldError
-from memreplay.commands.mcp.tools import Toolbox
+from memreplay.commands.mcp.tools import TOOLS, Toolbox
 from memreplay.commands.oom.text import oom_document
 from memreplay.commands.peak.text import peak_document
 from memreplay.commands.report.text import report_document
@@ -49,7 +50,9 @@ def call(asking: Asking, tool: str, **given: Any) -> str:
 
 
 def words(document: Document) -> str:
-    return "\n".join(line.text for line in compact_lines(document))
+    """What a tool says of it: but for commands that are no tools."""
+    lines = (line.text for line in compact_lines(document))
+    return "\n".join(line for line in lines if not line.startswith("memreplay timeline "))
 
 
 FILTERS = Filters(include=("model.py",), exclude=("gelu",))
@@ -181,6 +184,16 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
             ),
         ),
         ("steps", {"file": LEAKY}, lambda: steps_document(mr.steps(opened(LEAKY), top=8))),
+        (
+            "steps",
+            {"file": LEAKY, "period": 100},
+            lambda: steps_document(mr.steps(opened(LEAKY), top=8, period=100)),
+        ),
+        (
+            "steps",
+            {"file": LEAKY, "annotation": "ProfilerStep"},
+            lambda: steps_document(mr.steps(opened(LEAKY), top=8, annotation="ProfilerStep")),
+        ),
     ],
 )
 def test_answers_are_what_the_library_finds(
@@ -229,6 +242,12 @@ def test_what_a_file_has_not(asking: Asking, tool: str, given: dict[str, Any], s
         call(asking, tool, file=OOM, **given)
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
+
+
+def test_a_report_advises_tools_alone(asking: Asking) -> None:
+    said = re.findall(r"^memreplay (\S+)", call(asking, "report", file=GPT), re.MULTILINE)
+    assert said
+    assert {*said} <= {*TOOLS}
 
 
 def test_a_file_without_a_leak_or_a_failure_is_no_error(asking: Asking) -> None:

@@ -107,7 +107,7 @@ def test_rows_are_not_too_long(snap: mr.Snapshot) -> None:
     assert len(run(snap, "select repeat('x', 1000000)")) == 3
 
 
-CHANGES = "SQL: only queries are run here: select, with, describe, summarize"
+CHANGES = "SQL: only queries are run here: select, with, describe, summarize, explain"
 
 
 @pytest.mark.parametrize(
