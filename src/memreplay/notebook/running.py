@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from memreplay.snapshot.page_view import PageView
 
 COLUMNS = 100  # of a cell's output, which nobody can ask
-# What runs a program, whose output would go past the cell, or draws on a terminal.
+# What runs a program, whose output would go past the cell, draws on a terminal, or takes the
+# process's own input and output.
 ELSEWHERE = {
     "record": "record runs a program of its own: %%memreplay records a cell",
     "dryrun": "dryrun runs a program of its own: give it to a shell (!memreplay dryrun …)",
     "explore": "explore needs a terminal: %memreplay view shows a page",
+    "mcp": "mcp serves an agent, which starts it by itself (%memreplay help mcp)",
 }
 
 

@@ -75,6 +75,7 @@ def test_width_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
         (("record", "--", "python"), 2, "%%memreplay records a cell"),
         (("dryrun", "--", "python"), 2, "!memreplay dryrun"),
         (("explore", STEP), 2, "%memreplay view"),
+        (("mcp", "."), 2, "mcp serves an agent"),
     ],
 )
 def test_errors_are_lines(
