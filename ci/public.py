@@ -35,9 +35,20 @@ SCHEMAS = ROOT / "docs" / "schemas"
 LIBRARY = ROOT / "docs" / "library.md"
 HEAD = "# What users build on; `make public` makes it, docs/versions.md says what is promised.\n"
 # What a line is about: its first words. What follows may not change, either.
-WIDTH = {"name": 2, "parameter": 3, "option": 3, "exit": 2, "schema": 2, "key": 2, "column": 2}
+WIDTH = {
+    "name": 2,
+    "parameter": 3,
+    "order": 2,
+    "option": 3,
+    "default": 3,
+    "exit": 2,
+    "schema": 2,
+    "key": 2,
+    "column": 2,
+}
 CHOICES = "one of "
 REQUIRED = "required"
+MAY_CHANGE = ("--top",)  # defaults that only say how much is shown
 
 
 def main() -> int:
@@ -81,8 +92,13 @@ def breaks(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
         kind, *words = subject.split()
         if kind in ("schema", "key"):
             continue  # below: a new number may change them
+        if kind == "default" and detail == REQUIRED and subject not in new:
+            continue  # it need not be given any more, or is gone, which another line says
         if subject not in new:
             yield f"{subject} is gone: keep it for a minor version (deprecation.py)"
+        elif kind == "order":
+            if not f"{new[subject]} ".startswith(f"{detail} "):
+                yield f"{subject} was `{detail}`, and is `{new[subject]}`: add what is new behind"
         elif not _still_takes(detail, new[subject]):
             yield f"{subject} was `{detail}`, and is `{new[subject]}`"
     for subject, detail in new.items():
@@ -90,6 +106,9 @@ def breaks(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
         is_needed = kind == "parameter" and detail == REQUIRED and subject not in old
         if is_needed and f"name {words[0]}" in old:
             yield f"{subject} is new, and required: give it a default"
+        has_to_be = kind == "default" and detail == REQUIRED and subject not in old
+        if has_to_be and f"name memreplay:{words[0]}" in old:
+            yield f"{' '.join(words)} was not required, and is"
     yield from _broken_schemas(old, new)
 
 
@@ -164,11 +183,19 @@ def _is_only_made_by_others(value: Any) -> bool:
     return value in (memreplay.Snapshot, memreplay.Replay, memreplay.Usage, memreplay.PageView)
 
 
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
 def _parameters(name: str, function: Any) -> Iterator[str]:
     if isinstance(function, type) and issubclass(function, msgspec.Struct):
         yield from _fields(name, function)
         return
-    for parameter in inspect.signature(function).parameters.values():
+    parameters = inspect.signature(function).parameters.values()
+    # What may be given without its name, in the order that this takes.
+    placed = [one.name for one in parameters if one.kind in _PLACED and one.name != "self"]
+    if placed:
+        yield f"order {name} {' '.join(placed)}"
+    for parameter in parameters:
         if parameter.name == "self":
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -239,12 +266,27 @@ def command_lines() -> Iterator[str]:
 def _options(name: str, command: click.Command) -> Iterator[str]:
     yield f"name memreplay:{name} command"
     for param in command.params:
+        yield from _default(name, param)
         if isinstance(param, click.Option):
             if not param.hidden:
                 for spelled in (*param.opts, *param.secondary_opts):
                     yield f"option {name} {spelled} {_takes(param)}"
         else:
             yield f"option {name} {(param.name or '').upper()} {_takes(param)}"
+
+
+def _default(name: str, param: click.Parameter) -> Iterator[str]:
+    """What an option is where it is not given; nothing where that is no value."""
+    is_option = isinstance(param, click.Option)
+    if getattr(param, "hidden", False):
+        return
+    called = max(param.opts, key=len) if is_option else (param.name or "").upper()
+    if param.required:
+        yield f"default {name} {called} {REQUIRED}"
+    elif called in MAY_CHANGE or param.default is False:
+        return
+    elif isinstance(param.default, (str, int, float)):
+        yield f"default {name} {called} = {_plain(param.default)}"
 
 
 def _takes(param: click.Parameter) -> str:

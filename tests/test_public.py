@@ -55,6 +55,9 @@ def test_it_lists_what_there_is(now: list[str]) -> None:
         "option peak --measure one of requested|held|active|allocated|reserved",
         "option peak -n integer",
         "option peak FILE path",
+        "order peak snap selection",
+        "default peak --measure = 'requested'",
+        "default peak FILE required",
         "exit 4 one of TruncatedError",
         "key DevicePeak.peak_bytes integer",
         "column events/1.device int32",
@@ -70,7 +73,10 @@ BEFORE = [
     "name peak function",
     "parameter peak snap required",
     "parameter peak top = 20",
+    "order peak snap top",
+    "name memreplay:peak command",
     "option peak --by by",
+    "default peak --by = 'stack'",
     "option peak --format one of text|json",
     "exit 3 one of SnapshotError",
     "schema memreplay.peak/1 Group",
@@ -84,6 +90,8 @@ def test_what_is_added_breaks_nothing() -> None:
     more = [
         *BEFORE,
         "parameter peak by = None",
+        "name memreplay:fits command",
+        "default fits FILE required",
         "option peak --all flag",
         "key Group.count integer",
         "column events/1.new int32",
@@ -93,6 +101,8 @@ def test_what_is_added_breaks_nothing() -> None:
     assert list(maker.breaks(BEFORE, more)) == []
     wider = [line.replace("text|json", "json|markdown|text") for line in BEFORE]
     wider = [line.replace("snap required", "snap = None") for line in wider]
+    wider = [line.replace("snap top", "snap top by") for line in wider]
+    assert list(maker.breaks([*BEFORE, "default peak FILE required"], wider)) == []
     assert list(maker.breaks(BEFORE, wider)) == []
 
 
@@ -110,6 +120,13 @@ def test_what_is_added_breaks_nothing() -> None:
             "option peak --format one of text",
             "was `one of text|json`",
         ),
+        ("order peak snap top", "order peak top snap", "was `snap top`, and is `top snap`"),
+        ("order peak snap top", "order peak snap", "was `snap top`, and is `snap`"),
+        ("order peak snap top", "order peak snap topmost", "and is `snap topmost`"),
+        ("order peak snap top", None, "order peak is gone"),
+        ("default peak --by = 'stack'", "default peak --by = 'file'", "was `= 'stack'`"),
+        ("default peak --by = 'stack'", "default peak --by required", "is `required`"),
+        ("default peak --by = 'stack'", None, "default peak --by is gone"),
         ("exit 3 one of SnapshotError", None, "exit 3 is gone"),
         ("key Group.bytes integer", None, "Group.bytes of memreplay.peak/1 is gone: give the"),
         ("key Group.bytes integer", "key Group.bytes string", "was integer, and is string"),
@@ -128,6 +145,11 @@ def test_what_goes_is_told(line: str, becomes: str | None, said: str) -> None:
 def test_a_parameter_that_must_be_given_is_told() -> None:
     (found,) = maker.breaks(BEFORE, [*BEFORE, "parameter peak by required"])
     assert found == "parameter peak by is new, and required: give it a default"
+
+
+def test_an_option_that_must_be_given_is_told() -> None:
+    (found,) = maker.breaks(BEFORE, [*BEFORE, "default peak --device required"])
+    assert found == "peak --device was not required, and is"
 
 
 def test_a_new_number_may_change_keys() -> None:

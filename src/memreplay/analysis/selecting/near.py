@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.plumbing import LIBRARY, file_rank
@@ -16,13 +18,14 @@ if TYPE_CHECKING:
 MOST_NAMES = 2_000  # that are compared: the work is by letter
 _SHOWN = 3
 _LONGEST = 80  # characters of a name from the file
+_COMPARED = 200  # characters of a name or word that is compared: the time grows with their product
 _AT_LINE = re.compile(r"([^/\s:]+):(\d+)$")
 
 
 def names_near(snap: Snapshot, pattern: str) -> str:
     """`near it: model.py:72 (forward), …`: lines of the file that is asked for, else files and
     functions."""
-    asked = pattern.replace("\\", "").replace(".*", "").strip()
+    asked = pattern.replace("\\", "").replace(".*", "").strip()[:_COMPARED]
     if asked == BEFORE_RECORDING:
         return "memory from before the recording has none: --only-carried-over shows it"
     lines = _lines(snap)
@@ -31,14 +34,14 @@ def names_near(snap: Snapshot, pattern: str) -> str:
     at_line = _AT_LINE.search(asked)
     file = at_line[1] if at_line else ""
     if file and file not in lines:
-        file = next(iter(get_close_matches(file, list(lines)[:MOST_NAMES], 1)), file)
+        file = next(iter(get_close_matches(file, _compared(lines), 1)), file)
     if at_line and file in lines:
         wanted = int(at_line[2])
         near = sorted(lines[file], key=lambda one: (abs(one[0] - wanted), one))[:_SHOWN]
         return "near it: " + ", ".join(f"{_cut(file)}:{line} ({_cut(name)})" for line, name in near)
     functions = Counter(name for some in lines.values() for _, name in some)
     names = [name for name, _ in functions.most_common(MOST_NAMES)]
-    names = list(dict.fromkeys([*list(lines)[:MOST_NAMES], *names]))
+    names = list(dict.fromkeys([*_compared(lines), *_compared(names)]))
     words = (file, *re.findall(r"[\w.]+", asked)) if file else re.findall(r"[\w.]+", asked)
     near_names: list[str] = []
     for word in words:
@@ -47,6 +50,10 @@ def names_near(snap: Snapshot, pattern: str) -> str:
     if chosen:
         return "near it: " + ", ".join(map(_cut, chosen))
     return f"its code is in {', '.join(map(_cut, list(lines)[:_SHOWN]))}"
+
+
+def _compared(names: Iterable[str]) -> list[str]:
+    return [name for name in islice(names, MOST_NAMES) if len(name) <= _COMPARED]
 
 
 def _cut(name: str) -> str:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.mcp import arguments as asked
+from memreplay.commands.mcp.patterns import checked_pattern
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.when import WhenType
@@ -133,7 +134,8 @@ def simulate(one: asked.SimulateArguments, asking: Asking) -> Lines:
         from memreplay.analysis.simulating.editing import Change
         from memreplay.snapshot.model import Filters
 
-        filters = Filters(include=_texts(one.include)) if one.include is not UNSET else None
+        include = _patterns("include", one.include)
+        filters = Filters(include=include) if one.include is not UNSET else None
         change = Change(factor=one.scale, filters=filters, categories=_texts(one.category))
     elif chosen:
         raise UsageError("what to do with the chosen allocations? give scale")
@@ -192,7 +194,9 @@ def _selection(one: Any, asking: Asking, *, fold: bool = False) -> Selection:
     by = getattr(one, "by", UNSET)
     if by is not UNSET:
         given["by"] = _value("by", ByType(), by)
-    include, exclude = (_texts(getattr(one, name, UNSET)) for name in ("include", "exclude"))
+    include, exclude = (
+        _patterns(name, getattr(one, name, UNSET)) for name in ("include", "exclude")
+    )
     if (include or exclude) and not isinstance(one, asked.SimulateArguments):
         from memreplay.snapshot.model import Filters
 
@@ -202,6 +206,10 @@ def _selection(one: Any, asking: Asking, *, fold: bool = False) -> Selection:
 
 def _texts(value: str | UnsetType) -> tuple[str, ...]:
     return () if value is UNSET or not value else (value,)
+
+
+def _patterns(name: str, value: str | UnsetType) -> tuple[str, ...]:
+    return tuple(checked_pattern(name, one) for one in _texts(value))
 
 
 def _or_none(value: int | UnsetType) -> int | None:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, js
 from memreplay.errors import UsageError
 
 # A description is there where the name does not say it: all of them are read with every request.
-Top = Annotated[int, Meta(ge=0, description="rows; 0: all")]
+Top = Annotated[int, Meta(ge=0, le=2**31 - 1, description="rows; 0: all")]
 By = Annotated[
     str,
     Meta(

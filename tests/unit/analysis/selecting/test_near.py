@@ -52,3 +52,18 @@ def test_names_from_the_file_are_cut() -> None:
     one = snap(("f" * 500, "/home/ana/" + "m" * 500 + ".py", 1))
     assert len(names_near(one, "zzz")) < 120
     assert len(names_near(one, "m" * 500 + ".py:7")) < 220
+
+
+def test_long_names_and_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+
+    def close(word: str, names: list[str], *_more: object) -> list[str]:
+        lengths.extend(map(len, [word, *names]))
+        return []
+
+    monkeypatch.setattr("memreplay.analysis.selecting.near.get_close_matches", close)
+    code = snap(("f" * 5000, "/a/" + "g" * 5000 + ".py", 1), ("train", "/a/train.py", 7))
+    for asked in ("a" * 100_000, "a" * 5000 + ".py:3", "b.py:3"):
+        assert "its code is in " in names_near(code, asked)
+    assert lengths
+    assert max(lengths) <= 200

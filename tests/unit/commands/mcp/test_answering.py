@@ -216,6 +216,10 @@ def test_sql(asking: Asking) -> None:
         ("leaks", {"total_memory": "0B"}, "total_memory: '0B' is too small here"),
         ("simulate", {"include": "x"}, "what to do with the chosen allocations? give scale"),
         ("simulate", {"category": "x"}, "what to do with the chosen allocations? give scale"),
+        ("peak", {"include": "(a|a)*$"}, "include: a group that repeats"),
+        ("at", {"when": "end", "exclude": "(a|a)*$"}, "exclude: a group that repeats"),
+        ("simulate", {"include": "(a|a)*$", "scale": 2}, "include: a group that repeats"),
+        ("peak", {"top": 10**30}, "top: "),
     ],
 )
 def test_wrong_values(asking: Asking, tool: str, given: dict[str, Any], said: str) -> None:

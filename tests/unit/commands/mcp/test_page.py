@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from memreplay.commands.mcp import kept, listing, paging, querying, running
+from memreplay.commands.mcp import kept, listing, paging, patterns, querying, running
 from memreplay.commands.mcp.tools import TOOLS, Toolbox
 from tests.conftest import ROOT
 from tests.test_project import missing_lines
@@ -53,6 +53,7 @@ def test_limits_are_those_there_are() -> None:
     assert (kept.MOST, kept.MOST_BYTES) == (4, 1 << 30)
     assert "The last four snapshots" in limits
     assert "more than 1 GiB" in limits
+    assert f"at most {patterns.LONGEST} letters and {patterns.MOST_REPEATS} repeats" in limits
     assert running.AT_ONCE == 4
     assert "Four calls run at once" in limits
     assert f"{len(TOOLS)}" == "13"
