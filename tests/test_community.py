@@ -153,3 +153,10 @@ def test_no_page_names_a_place_that_nobody_has() -> None:
     for page in [*pages, *(ROOT / ".github").rglob("*.*")]:
         text = page.read_text(encoding="utf-8")
         assert not re.findall(r"[\w.]+@[\w-]+\.\w+|github\.com/", text), page
+
+
+def test_the_action_is_named_by_this_version() -> None:
+    text = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    named = re.findall(r"(?:@|rev: )v(\d+\.\d+\.\d+)", text)
+    assert named
+    assert {*named} == {memreplay.__version__}

@@ -1,8 +1,9 @@
-"""Ends the process when nobody reads its output any more: an agent that is gone asks nothing."""
+"""Ends the process when nobody reads its output any more, and at a signal, whatever it does."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from threading import Thread
 
@@ -28,3 +29,12 @@ def watch_output(number: int, end: Callable[[int], object] = os._exit) -> None:
         end(PIPE_CLOSED)
 
     Thread(target=watch, daemon=True).start()
+
+
+def end_at_signals() -> None:
+    """Let the signals that end a process do so by themselves: nothing is written that could be left
+    half, and a handler of Python's waits for what holds the interpreter."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None:
+            signal.signal(number, signal.SIG_DFL)

@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from memreplay.commands.mcp.arguments import schema_of
 from memreplay.commands.mcp.asking import Asking, ToldError, told
 from memreplay.commands.mcp.kept import Kept
-from memreplay.commands.mcp.leaving import watch_output
+from memreplay.commands.mcp.leaving import end_at_signals, watch_output
 from memreplay.commands.mcp.paging import bounded
 from memreplay.commands.mcp.running import Threads
 from memreplay.commands.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
@@ -94,6 +94,7 @@ def serve(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> None:
             await server.run(source, sink, server.create_initialization_options())
 
     watch_output(1)
+    end_at_signals()
     try:
         asyncio.run(run())
     except BaseException as error:

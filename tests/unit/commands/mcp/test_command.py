@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,26 @@ def test_signals_end_it_without_a_word(number: signal.Signals) -> None:
     assert server.process.wait(60) in (-number, 128 + number)
     assert server.process.stderr is not None
     assert server.process.stderr.read() == b""
+    server.end()
+
+
+def test_a_signal_ends_what_never_ends(tmp_path: Path) -> None:
+    """A pattern that takes minutes on a long name holds the interpreter."""
+    event = {
+        "action": "alloc",
+        "addr": 512,
+        "size": 512,
+        "stream": 0,
+        "frames": [{"name": "é" * 200_000, "filename": "a.py", "line": 1}],
+    }
+    snapshot = {"segments": [], "device_traces": [[event]]}
+    (tmp_path / "long.json").write_text(json.dumps(snapshot), encoding="utf-8")
+    server = Server(str(tmp_path))
+    server.begin()
+    server.send(call(2, "peak", file="long.json", include="é*é*é*#"))
+    time.sleep(1)
+    os.kill(server.process.pid, signal.SIGTERM)
+    assert server.process.wait(30) == -signal.SIGTERM
     server.end()
 
 
