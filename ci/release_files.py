@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # abi3 serves Python 3.11 and all that come later; without the GIL there is none.
-PYTHONS = ("cp310-cp310", "cp311-abi3", "cp313-cp313t", "cp314-cp314t")
+PYTHONS = ("cp310-cp310", "cp311-abi3", "cp314-cp314t")
 PLATFORMS = (
     "manylinux*_x86_64",
     "manylinux*_aarch64",
