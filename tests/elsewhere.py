@@ -14,6 +14,7 @@ import io
 import os
 import pkgutil
 import select
+import shutil
 import signal
 import sys
 import time
@@ -104,6 +105,8 @@ def hide() -> None:
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
+    # Python's own way to remove folders asks once, when it is loaded, what the system has.
+    vars(shutil)["_use_fd_functions"] = False
 
 
 def load_all() -> Iterator[str]:

@@ -57,6 +57,7 @@ def test_a_version_that_cannot_be_written_is_one_line() -> None:
 
 
 def test_typing_extensions_is_left_as_it_was() -> None:
+    pytest.importorskip("typing_extensions")
     code = "import sys; from memreplay.__main__ import _load_msgspec; _load_msgspec();"
     for before, says in (("", "absent"), ("import typing_extensions;", "there")):
         words = "print('there' if 'typing_extensions' in sys.modules else 'absent')"

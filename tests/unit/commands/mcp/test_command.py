@@ -43,6 +43,7 @@ class Server:
     """The command as a process, and lines to and from it."""
 
     def __init__(self, *arguments: str, cwd: Path | None = None) -> None:
+        pytest.importorskip("mcp")
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=cwd,
