@@ -22,9 +22,8 @@ WORDS = st.integers(0, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit)
 def bits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The functions of bits.pxd, compiled alone: as this compiler has them, and as plain C has."""
     compiler = shutil.which(os.environ.get("CC", "cc").split()[-1])
-    answers = compiler and subprocess.run([compiler, "--version"], capture_output=True, check=False)
-    if os.name != "posix" or not compiler or not answers or b"ree Software" not in answers.stdout:
-        pytest.skip("no gcc")
+    if os.name != "posix" or not compiler or subprocess.call([compiler, "--version"]):
+        pytest.skip("no compiler")
     text = (ROOT / "src" / "memreplay" / "engine" / "base" / "bits.pxd").read_text()
     found = re.search(r'"""(.*?)"""', text, re.DOTALL)
     assert found is not None
