@@ -54,7 +54,9 @@ class CellText(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        self.cell.flush()
+        # Python closes a stream that nobody has any more, which flushes it: the cell may be gone.
+        if not self.cell.closed:
+            self.cell.flush()
 
     def end(self) -> None:
         """Says in the cell where it was cut."""
@@ -92,7 +94,8 @@ class _Decoding(io.RawIOBase):
             raise UsageError(BINARY) from None
         if "\0" in text:
             raise UsageError(BINARY)
-        self._above.write(text)
+        if text:
+            self._above.write(text)
 
 
 class CellBytes(io.TextIOBase):

@@ -81,3 +81,11 @@ def test_bytes_of_a_page() -> None:
     out.write("é")
     out.buffer.write(b"\xff")
     assert out.buffer.getvalue() == b"\xc3\xa9\xff"
+
+
+def test_a_cell_that_is_gone_is_no_error() -> None:
+    out, cell = stream()
+    out.write("a")
+    cell.close()
+    out.buffer.close()  # as Python does with a stream that nobody has any more
+    out.close()
