@@ -117,7 +117,9 @@ def test_an_item_that_cannot_be_sent_is_done() -> None:
 
 
 def test_a_function_that_cannot_be_sent_is_an_error() -> None:
-    with pytest.raises(UsageError, match=r"^no worker can be given this function: .*(pickle|local object)"):
+    with pytest.raises(
+        UsageError, match=r"^no worker can be given this function: .*(pickle|local object)"
+    ):
         packed_work(lambda: None)
 
 
