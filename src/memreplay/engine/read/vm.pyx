@@ -132,6 +132,10 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                     return role
             if under == NULL or (not is_list(under.kind) and under.kind != V_NODE_DICT):
                 return V_SKIP_LIST if a_list else V_SKIP_DICT
+        elif n >= base + 2 and s[n - 2].kind == V_NODE_DICT:
+            # A key that is no text, or the next item of a tuple.
+            parent[0] = s[n - 2].idx
+            return V_NODE_LIST if a_list else V_NODE_DICT
     if under != NULL and is_list(under.kind):
         role = role_of_item(under.kind, a_list)
         if role != V_UNSET:
