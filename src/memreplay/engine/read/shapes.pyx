@@ -417,6 +417,8 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
     if key == K_EXTERNAL_ANNOTATIONS:
         if v.kind != V_ANNOTATIONS and v.kind != V_NONE:
             return wrong_part(t, v, V_SKIP_LIST, "external_annotations")
+        if v.kind == V_NONE and t.saw_annotations:
+            return fail(&t.status, ERR_SHAPE, "'external_annotations' twice")
         t.has_annotations = True
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED

@@ -385,3 +385,14 @@ def test_parts_may_not_change_after_their_use() -> None:
         ops.appends().append().setitem().stop()
         with pytest.raises(mr.SnapshotError, match=f"{what} that changes after its use"):
             mr.open(bytes(ops))
+
+
+def test_annotations_that_are_set_to_none_later() -> None:
+    none_first = Ops().proto(4).empty_dict().string("segments").empty_list().setitem()
+    none_first.string("external_annotations").op("NONE").setitem()
+    notes = Ops().string("external_annotations").empty_list().empty_dict().mark()
+    notes.strings("name", "step").setitems().append().setitem()
+    assert len(mr.open(bytes(none_first) + bytes(notes) + b".").annotations) == 1
+    notes.string("external_annotations").op("NONE").setitem()
+    with pytest.raises(mr.SnapshotError, match="'external_annotations' twice"):
+        mr.open(bytes(none_first) + bytes(notes) + b".")
