@@ -237,6 +237,8 @@ cdef int tables_finish(Tables* t) noexcept nogil:
     for i in range(t.blocks.len):
         if blocks[i].segment >= t.segments.len:
             return fail(&t.status, ERR_SHAPE, "a block of a segment that is not there")
+        if i and blocks[i].segment < blocks[i - 1].segment:
+            return fail(&t.status, ERR_SHAPE, "blocks in another order than their segments")
         if not segments[blocks[i].segment].flags & HAS_BLOCKS:
             return fail(&t.status, ERR_SHAPE, "'blocks' outside of its place")
         if blocks[i].flags & HAS_HISTORY and not blocks[i].flags & HAS_HISTORY_LIST:

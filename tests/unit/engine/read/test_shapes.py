@@ -396,3 +396,23 @@ def test_annotations_that_are_set_to_none_later() -> None:
     notes.string("external_annotations").op("NONE").setitem()
     with pytest.raises(mr.SnapshotError, match="'external_annotations' twice"):
         mr.open(bytes(none_first) + bytes(notes) + b".")
+
+
+def test_blocks_stand_in_the_order_of_their_segments() -> None:
+    def segment(ops: Ops, address: int) -> Ops:
+        ops.empty_dict().put(address).mark().string("address").integer(address)
+        return ops.string("total_size").integer(1).setitems()
+
+    def blocks(ops: Ops, address: int) -> Ops:
+        ops.get(address).string("blocks").empty_list().empty_dict().append().setitem()
+        return ops.op("POP")
+
+    for order in ((1, 2), (2, 1)):
+        ops = Ops().proto(4).empty_dict().string("segments").empty_list().mark()
+        segment(segment(ops, 1), 2).appends().setitem()
+        ops = blocks(blocks(ops, order[0]), order[1]).stop()
+        if order == (1, 2):
+            assert mr.open(bytes(ops)).blocks.address.tolist() == [1, 2]
+        else:
+            with pytest.raises(mr.SnapshotError, match="in another order than their segments"):
+                mr.open(bytes(ops))
