@@ -320,7 +320,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
             if not fast_int(&p, <int64_t*> &e.stream):
                 return FAST_NO
         elif key == K_TIME_US:
-            if not fast_int(&p, &e.time):
+            if not fast_int(&p, &e.time) or e.time == ABSENT_TIME:
                 return FAST_NO
         elif key == K_COMPILE_CONTEXT:
             e.compile_context = fast_text(vm, &p, memo, &n, &vm.last_context)
