@@ -27,7 +27,7 @@ cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept 
     cdef uint32_t id = v.idx
     if key == K_LINE:
         f.line = <int64_t> v.num
-        return v.kind == V_INT or v.kind == V_UINT or v.kind == V_NONE
+        return v.kind == V_INT or v.kind == V_NONE
     if v.kind == V_NONE:
         id = S_EMPTY
     elif v.kind != V_STR:

@@ -388,8 +388,9 @@ cdef inline int set_frame(Tables* t, uint32_t raw, uint32_t key, const Value* v)
         return t.status.code
     if fill_frame(&t.frame, key, v):
         return OK
-    return fail(&t.status, ERR_NUMBER if key == K_LINE and v.kind == V_BIG else ERR_TYPE,
-                key_name(key))
+    if key == K_LINE and (v.kind == V_UINT or v.kind == V_BIG):
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return fail(&t.status, ERR_TYPE, key_name(key))
 
 
 cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,

@@ -347,6 +347,8 @@ def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> Non
         (of_event(size=2**63), "size"),
         (of_event(addr=2**64), "addr"),
         (of_event(time_us=2**63), "time_us"),
+        (of_event(frames=[{**FRAME, "line": 2**63}]), "line"),
+        (of_event(frames=[{**FRAME, "line": 2**64 - 1}]), "line"),
         (of_segment(device=2**31), "device"),
         (of_segment(total_size=-5), "total_size"),
         (of_segment(blocks=[{**BLOCK, "requested_size": -5}]), "requested_size"),
