@@ -361,13 +361,17 @@ cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v)
     return OK
 
 
-cdef inline int set_history(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+cdef inline int set_history(Tables* t, const Value* d, uint32_t key, const Value* v) noexcept nogil:
     # Of a block's history only the first entry counts: the newest, what the block holds now.
+    cdef uint32_t row = d.idx
     cdef Block* b = <Block*> t.blocks.data + row
     cdef int64_t n = 0
     cdef uint32_t stack = EMPTY_STACK
     if t.hist_block != row or t.hist_count != 1:
-        return OK
+        if d.num > 1:
+            return OK
+        # From the memo: perhaps the first one, after others were begun.
+        return fail(&t.status, ERR_SHAPE, "an entry of a 'history' that changes after its use")
     if key == K_REAL_SIZE:
         if want_size(t, v, key, &n) != OK:
             return t.status.code
@@ -463,7 +467,7 @@ cdef int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noe
     if d.kind == V_SEGMENT:
         return set_segment(t, d.idx, k.idx, v)
     if d.kind == V_HIST:
-        return set_history(t, d.idx, k.idx, v)
+        return set_history(t, d, k.idx, v)
     if d.kind == V_ANNOTATION:
         return set_annotation(t, d.idx, k.idx, v)
     return set_root(t, k.idx, v)

@@ -418,3 +418,30 @@ def test_blocks_stand_in_the_order_of_their_segments() -> None:
         else:
             with pytest.raises(mr.SnapshotError, match="in another order than their segments"):
                 mr.open(bytes(ops))
+
+
+def of_history(later: Ops) -> bytes:
+    """A block of 10 bytes whose history has two entries, of 7 and 8 bytes, in the memo as 1 and 2;
+    then `later`; then another block with a history, of 9 bytes, as 3; then `later` once more."""
+    ops = Ops().proto(4).empty_dict().string("segments").empty_list().empty_dict().mark()
+    ops.string("address").integer(0).string("total_size").integer(99)
+    ops.string("blocks").empty_list().mark().empty_dict().mark().string("size").integer(10)
+    ops.string("history").empty_list().mark()
+    for number in (1, 2):
+        ops.empty_dict().put(number).mark().string("real_size").integer(6 + number).setitems()
+    ops.raw(bytes(later)).appends().setitems()
+    ops.empty_dict().mark().string("history").empty_list().empty_dict().put(3)
+    ops.mark().string("real_size").integer(9).setitems().append().setitems()
+    ops.raw(bytes(later)).appends().setitems().append().setitem()
+    return bytes(ops.stop())
+
+
+def test_only_the_first_entry_of_a_history_counts() -> None:
+    assert mr.open(of_history(Ops())).blocks.requested_size.tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("entry", [1, 2])
+def test_an_entry_of_a_history_may_not_change_after_the_next_one_began(entry: int) -> None:
+    later = Ops().get(entry).string("real_size").integer(3).setitem().op("POP")
+    with pytest.raises(mr.SnapshotError, match="'history' that changes after its use"):
+        mr.open(of_history(later))
