@@ -21,6 +21,10 @@ from memreplay.engine.read.unknown cimport append_unknown, set_unknown, unknown_
 from memreplay.engine.read.value cimport *
 
 
+cdef enum:
+    PAIR_USED = 4    # in pair_of, beside the count
+
+
 # ---- conversions: a value, or an error that names the key ----------------------------------------
 
 cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
@@ -97,8 +101,9 @@ cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out
         out[0] = pair_of_ints(t, 0, <int64_t> v.num)
     elif v.kind == V_PAIR_LIST:
         p = <int64_t*> t.pair_of.data + 3 * v.idx
-        if p[0] != 2:
+        if p[0] & ~PAIR_USED != 2:
             return fail(&t.status, ERR_TYPE, key_name(key))
+        p[0] |= PAIR_USED
         out[0] = pair_of_ints(t, p[1], p[2])
     else:
         return fail(&t.status, ERR_TYPE, key_name(key))
@@ -229,6 +234,8 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
         if want_i64(t, v, K_POOL_ID, &n) != OK:
             return t.status.code
         pair = <int64_t*> t.pair_of.data + 3 * list.idx
+        if pair[0] & PAIR_USED:
+            return fail(&t.status, ERR_SHAPE, "a pool id that changes after its use")
         if pair[0] < 2:
             pair[1 + pair[0]] = n
         if pair[0] < 3:

@@ -445,3 +445,16 @@ def test_an_entry_of_a_history_may_not_change_after_the_next_one_began(entry: in
     later = Ops().get(entry).string("real_size").integer(3).setitem().op("POP")
     with pytest.raises(mr.SnapshotError, match="'history' that changes after its use"):
         mr.open(of_history(later))
+
+
+def test_a_pool_id_may_not_change_after_its_use() -> None:
+    for extra, read_as in ((Ops(), (3, 4)), (Ops().get(1).integer(5).append().op("POP"), None)):
+        ops = Ops().proto(4).empty_dict().string("device_traces").empty_list().empty_list()
+        ops.empty_dict().string("pool_id").empty_list().put(1).mark().integer(3).integer(4)
+        ops.appends().setitem().raw(bytes(extra)).append().append().setitem().stop()
+        if read_as:
+            snap = mr.open(bytes(ops))
+            assert snap.pool_id(int(snap.events.pool[0])) == read_as
+        else:
+            with pytest.raises(mr.SnapshotError, match="a pool id that changes after its use"):
+                mr.open(bytes(ops))
