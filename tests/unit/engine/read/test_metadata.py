@@ -131,3 +131,17 @@ def test_more_than_64_kib_is_refused() -> None:
     for value in (["x" * 66_000], list(range(20_000)), wide):
         with pytest.raises(mr.LimitError, match="bytes of one metadata"):
             mr.open(build.dump(event(value)))
+
+
+def test_what_was_read_as_a_part_of_metadata_may_not_change() -> None:
+    def events(later: Ops) -> bytes:
+        ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+        ops.string("device_traces").empty_list().empty_list()
+        ops.empty_dict().string("user_metadata").empty_list().empty_list().put(1).append()
+        ops.setitem().append().raw(bytes(later)).append().setitems().stop()
+        return bytes(ops)
+
+    assert mr.open(events(Ops())).native.n_events == 1
+    for later in (Ops().get(1).integer(5).append().op("POP"),):
+        with pytest.raises(mr.SnapshotError, match="metadata that changes after its use"):
+            mr.open(events(later))
