@@ -166,6 +166,8 @@ cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
         return OK
     if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
         return fail(&t.status, ERR_SHAPE, "metadata that is a part of something else")
+    if v.kind == V_OPAQUE and v.idx == FILLED_FIRST:
+        return fail(&t.status, ERR_SHAPE, "metadata that is filled before it is made")
     t.text.len = 0
     code = push_bytes(&t.text, b"\0", 1)
     if code == 0:

@@ -63,6 +63,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
             or spans_intern(&t.frames, &no_frame, sizeof(FrameKey)) != 0
             or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK
             or push_u32(&t.unknown_dicts, NONE32) < 0 or push_item(&t.unknown_lists, &no_list) < 0
+            or push_item(&t.unknown_lists, &no_list) < 0
             or push_item(&t.unknown_frames, &no_frame) < 0):
         fail(&t.status, ERR_MEMORY, "tables")
         return

@@ -308,7 +308,7 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     vm.stack.len = at
     if (op == LIST or op == DICT) and n == 0:
         return op_empty(vm, op == LIST)
-    return push_kind(vm, V_OPAQUE, 0, 0)
+    return push_kind(vm, V_OPAQUE, 0, 0 if op == FROZENSET else FILLED_FIRST)
 
 
 # ---- values of the memo that do more than lie on the stack ---------------------------------------

@@ -350,6 +350,15 @@ def test_texts_and_pools_that_change_from_event_to_event() -> None:
     assert read_both(build.dump(snapshot)).native.fast_events > 0
 
 
+def test_a_time_that_stands_for_none_is_refused_on_both_paths() -> None:
+    def fill(ops: Ops) -> None:
+        name(ops.empty_dict().mark(), "time_us").long1(-(2**63), 8).setitems()
+
+    for data in (short(fill), defeat(short(fill))):
+        with pytest.raises(mr.SnapshotError, match="does not fit in 'time_us'"):
+            mr.open(data)
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -368,12 +377,3 @@ def test_an_event_that_goes_on_after_its_keys(more: Callable[[Ops], object]) -> 
 
     snap = read_both(short(fill, after=3))
     assert snap.native.n_events == 6
-
-
-def test_a_time_that_stands_for_none_is_refused_on_both_paths() -> None:
-    def fill(ops: Ops) -> None:
-        name(ops.empty_dict().mark(), "time_us").long1(-(2**63), 8).setitems()
-
-    for data in (short(fill), defeat(short(fill))):
-        with pytest.raises(mr.SnapshotError, match="does not fit in 'time_us'"):
-            mr.open(data)
