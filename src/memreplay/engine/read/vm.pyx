@@ -311,7 +311,7 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     return push_kind(vm, V_OPAQUE, 0, 0 if op == FROZENSET else FILLED_FIRST)
 
 
-# ---- values of the memo that do more than lie on the stack ---------------------------------------
+# ---- values that do more than lie on the stack once more -----------------------------------------
 
 cdef Value* trace_of_next(VM* vm) noexcept nogil:
     # The trace that the value which is pushed next is an item of; NULL when it is none.
@@ -326,7 +326,8 @@ cdef Value* trace_of_next(VM* vm) noexcept nogil:
 
 
 cdef int push_special(VM* vm, Value* v) noexcept nogil:
-    # A value of the memo: an inert function, or an event, which may stand in a trace once more.
+    # A value of the memo, or a DUP: an inert function, or an event, which may stand in a trace once
+    # more.
     cdef Value* trace
     if v.kind == V_INERT:
         return op_inert(vm, v.idx)
@@ -650,7 +651,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         code = need_values(vm, 1)
         if code == OK:
             v = values(vm)[vm.stack.len - 1]
-            code = push(vm, &v)
+            code = push_special(vm, &v) if v.kind == V_EVENT else push(vm, &v)
     elif op == FRAME:
         # How the writer buffered: says nothing of the content, and nothing is made of it. But no
         # frame ends past the pickle; STOP looks.
