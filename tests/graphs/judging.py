@@ -110,12 +110,27 @@ def compared(snap: mr.Snapshot, snapshot: Any) -> mr.SnapshotError | None:
     except mr.SnapshotError as error:
         check_error(error, b" ")
         return error
+    told = told_apart(snapshot)
     for device in devices:
-        assert_replay(snap, snapshot, device)
+        if told:
+            assert_replay(snap, snapshot, device)
+        else:
+            must(
+                snap.replay(device).usage.tolist() == oracle.replay(snapshot, device).usage, "usage"
+            )
         compared_measures(snap.replay(device), snapshot, device)
     for by in BYS:
         compared_groups(snap, by)
     return None
+
+
+def told_apart(snapshot: Any) -> bool:
+    """Whether the oracle, which does not look at them, tells frames apart without their fx keys:
+    whether frees carry the stacks of their allocs depends on it."""
+    holders = [one for trace in oracle._traces(snapshot) for one in trace]
+    frames = [frame for one in holders for frame in one.get("frames", [])]
+    plain = {(one["name"], one["filename"], one["line"]) for one in frames}
+    return len(plain) == len({(*one.values(),) for one in frames})
 
 
 def compared_events(snap: mr.Snapshot, snapshot: Any) -> None:

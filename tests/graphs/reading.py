@@ -14,6 +14,7 @@ from typing import Any
 MOST_BYTES = 2**62 - 1
 DEVICES = 1024
 DEEPEST = 31  # of metadata, what is nested deeper is left out
+FX = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
 STATES = ("inactive", "active_allocated", "active_pending_free", "active_awaiting_free")
 
 
@@ -124,13 +125,12 @@ def frames(value: Any) -> list[dict[str, Any]]:
     for one in value:
         frame = a_dict(one)
         line = frame.get("line")
-        for key in ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace"):
-            text(frame.get(key))
         found.append(
             {
                 "name": text(frame.get("name")),
                 "filename": text(frame.get("filename")),
                 "line": 0 if line is None else whole(line),
+                "fx": tuple(text(frame.get(key)) for key in FX),
             }
         )
     return found
