@@ -435,7 +435,8 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
             or key == K_TRACE_ALLOC_MAX_ENTRIES or key == K_MEMREPLAY):
-        if check_kept(t, v) != OK:
+        # A list where a dict belongs is not kept: nobody looks into it.
+        if v.kind != V_SKIP_LIST and check_kept(t, v) != OK:
             return t.status.code
         id = new_node(t, v.kind, v.num, v.idx, key)
         if id == NONE32:

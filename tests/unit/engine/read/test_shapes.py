@@ -462,7 +462,7 @@ def test_a_pool_id_may_not_change_after_its_use() -> None:
 
 @pytest.mark.parametrize("shared", ["segments", "unknown"])
 def test_settings_that_are_a_part_of_something_else(shared: str) -> None:
-    whole: dict[str, Any] = {"segments": [], "unknown": [1, 2]}
+    whole: dict[str, Any] = {"segments": [], "unknown": {"a": 1}}
     whole["allocator_settings"] = whole[shared]
     for protocol in range(6):
         with pytest.raises(mr.SnapshotError, match="a part of something else inside kept data"):
