@@ -320,7 +320,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
             if not fast_int(&p, <int64_t*> &e.stream):
                 return FAST_NO
         elif key == K_TIME_US:
-            if not fast_int(&p, &e.time):
+            if not fast_int(&p, &e.time) or e.time == ABSENT_TIME:
                 return FAST_NO
         elif key == K_COMPILE_CONTEXT:
             e.compile_context = fast_text(vm, &p, memo, &n, &vm.last_context)
@@ -397,7 +397,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     p += 1
     if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)):
         return FAST_NO
-    if n > vm.limits.memo:
+    if n > vm.limits.memo or fast_goes_on(p, memo, n):
         return FAST_NO
     if push_event(t, &e) != OK:
         return FAST_FAIL
@@ -406,6 +406,15 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     vm.fast_events += 1
     pp[0] = p
     return FAST_YES
+
+
+cdef inline bint fast_goes_on(const uint8_t* p, const uint32_t* memo, uint64_t n) noexcept nogil:
+    # Whether what comes next may need the event on the stack: another batch of its keys, a single
+    # key, a POP. After an event comes the next one, written out or as a GET, or the end of the
+    # batch; or a FRAME.
+    if p[0] == EMPTY_DICT or p[0] == APPENDS or p[0] == FRAME:
+        return False
+    return fast_get(&p, memo, n) >> INDEX_BITS != V_EVENT
 
 
 cdef inline bint fast_frame_follows(const uint8_t* p, const uint32_t* memo,

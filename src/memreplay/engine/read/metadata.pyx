@@ -15,6 +15,10 @@ cdef enum:
     TEXT_DEPTH = 32
     RENDER_LIMIT = 64 << 20   # bytes of all of them
 
+cdef extern from *:
+    # In a node's `text`: it was rendered as a part of another one, and must stay as it is.
+    const uint32_t WITHIN "0xfffffffeu"
+
 
 cdef int put(Tables* t, const char* text) noexcept nogil:
     return push_bytes(&t.text, text, strlen(text))
@@ -113,6 +117,8 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
             if put(t, b"null") < 0:
                 return -1
         else:
+            if nodes[item.idx].text == NONE32:
+                nodes[item.idx].text = WITHIN
             depth += 1
             owner[depth] = item.idx
             at[depth] = nodes[item.idx].first
@@ -155,11 +161,13 @@ cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
     if v.kind == V_NONE:
         out[0] = NONE32
         return OK
-    if kept and (<Node*> t.nodes.data)[v.idx].text != NONE32:
+    if kept and (<Node*> t.nodes.data)[v.idx].text < WITHIN:
         out[0] = (<Node*> t.nodes.data)[v.idx].text
         return OK
     if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
         return fail(&t.status, ERR_SHAPE, "metadata that is a part of something else")
+    if v.kind == V_OPAQUE and v.idx == FILLED_FIRST:
+        return fail(&t.status, ERR_SHAPE, "metadata that is filled before it is made")
     t.text.len = 0
     code = push_bytes(&t.text, b"\0", 1)
     if code == 0:

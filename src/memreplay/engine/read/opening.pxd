@@ -159,6 +159,7 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             t.hist_count = 0
         t.hist_count += 1
         t.read_history += 1
+        out.num = t.hist_count   # which one it is: on the stack alone, a memo does not keep it
         return OK
     if role == V_TRACE:
         if end_event(t) != OK:

@@ -27,7 +27,7 @@ cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept 
     cdef uint32_t id = v.idx
     if key == K_LINE:
         f.line = <int64_t> v.num
-        return v.kind == V_INT or v.kind == V_UINT or v.kind == V_NONE
+        return v.kind == V_INT or v.kind == V_NONE
     if v.kind == V_NONE:
         id = S_EMPTY
     elif v.kind != V_STR:
@@ -176,12 +176,21 @@ cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t i
     return <uint32_t> t.nodes.len - 1
 
 
+cdef inline int check_kept(Tables* t, const Value* v) noexcept nogil:
+    # Whether v can be a kept value.
+    if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
+        return fail(&t.status, ERR_SHAPE, "a part of something else inside kept data")
+    if v.kind == V_OPAQUE and v.idx == FILLED_FIRST:
+        return fail(&t.status, ERR_SHAPE, "kept data that is filled before it is made")
+    return OK
+
+
 cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* v) noexcept nogil:
     # Appends v to a kept list or dict.
     cdef uint32_t id
     cdef Node* nodes
-    if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
-        return fail(&t.status, ERR_SHAPE, "a part of something else inside kept data")
+    if check_kept(t, v) != OK:
+        return t.status.code
     if (<Node*> t.nodes.data)[parent].text != NONE32:
         return fail(&t.status, ERR_SHAPE, "metadata that changes after its use")
     id = new_node(t, v.kind, v.num, v.idx, key)

@@ -21,6 +21,10 @@ from memreplay.engine.read.unknown cimport append_unknown, set_unknown, unknown_
 from memreplay.engine.read.value cimport *
 
 
+cdef enum:
+    PAIR_USED = 4    # in pair_of, beside the count
+
+
 # ---- conversions: a value, or an error that names the key ----------------------------------------
 
 cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
@@ -97,8 +101,9 @@ cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out
         out[0] = pair_of_ints(t, 0, <int64_t> v.num)
     elif v.kind == V_PAIR_LIST:
         p = <int64_t*> t.pair_of.data + 3 * v.idx
-        if p[0] != 2:
+        if p[0] & ~PAIR_USED != 2:
             return fail(&t.status, ERR_TYPE, key_name(key))
+        p[0] |= PAIR_USED
         out[0] = pair_of_ints(t, p[1], p[2])
     else:
         return fail(&t.status, ERR_TYPE, key_name(key))
@@ -229,6 +234,8 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
         if want_i64(t, v, K_POOL_ID, &n) != OK:
             return t.status.code
         pair = <int64_t*> t.pair_of.data + 3 * list.idx
+        if pair[0] & PAIR_USED:
+            return fail(&t.status, ERR_SHAPE, "a pool id that changes after its use")
         if pair[0] < 2:
             pair[1 + pair[0]] = n
         if pair[0] < 3:
@@ -361,13 +368,17 @@ cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v)
     return OK
 
 
-cdef inline int set_history(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+cdef inline int set_history(Tables* t, const Value* d, uint32_t key, const Value* v) noexcept nogil:
     # Of a block's history only the first entry counts: the newest, what the block holds now.
+    cdef uint32_t row = d.idx
     cdef Block* b = <Block*> t.blocks.data + row
     cdef int64_t n = 0
     cdef uint32_t stack = EMPTY_STACK
     if t.hist_block != row or t.hist_count != 1:
-        return OK
+        if d.num > 1:
+            return OK
+        # From the memo: perhaps the first one, after others were begun.
+        return fail(&t.status, ERR_SHAPE, "an entry of a 'history' that changes after its use")
     if key == K_REAL_SIZE:
         if want_size(t, v, key, &n) != OK:
             return t.status.code
@@ -388,8 +399,9 @@ cdef inline int set_frame(Tables* t, uint32_t raw, uint32_t key, const Value* v)
         return t.status.code
     if fill_frame(&t.frame, key, v):
         return OK
-    return fail(&t.status, ERR_NUMBER if key == K_LINE and v.kind == V_BIG else ERR_TYPE,
-                key_name(key))
+    if key == K_LINE and (v.kind == V_UINT or v.kind == V_BIG):
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return fail(&t.status, ERR_TYPE, key_name(key))
 
 
 cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,
@@ -417,10 +429,15 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
     if key == K_EXTERNAL_ANNOTATIONS:
         if v.kind != V_ANNOTATIONS and v.kind != V_NONE:
             return wrong_part(t, v, V_SKIP_LIST, "external_annotations")
+        if v.kind == V_NONE and t.saw_annotations:
+            return fail(&t.status, ERR_SHAPE, "'external_annotations' twice")
         t.has_annotations = True
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
             or key == K_TRACE_ALLOC_MAX_ENTRIES or key == K_MEMREPLAY):
+        # A list where a dict belongs is not kept: nobody looks into it.
+        if v.kind != V_SKIP_LIST and check_kept(t, v) != OK:
+            return t.status.code
         id = new_node(t, v.kind, v.num, v.idx, key)
         if id == NONE32:
             return t.status.code
@@ -460,7 +477,7 @@ cdef int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noe
     if d.kind == V_SEGMENT:
         return set_segment(t, d.idx, k.idx, v)
     if d.kind == V_HIST:
-        return set_history(t, d.idx, k.idx, v)
+        return set_history(t, d, k.idx, v)
     if d.kind == V_ANNOTATION:
         return set_annotation(t, d.idx, k.idx, v)
     return set_root(t, k.idx, v)

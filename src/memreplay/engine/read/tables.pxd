@@ -231,7 +231,7 @@ cdef struct Node:
     uint32_t first
     uint32_t last
     uint32_t idx
-    uint32_t text      # string id of the container rendered as metadata, or NONE32
+    uint32_t text      # string id of the container rendered as metadata, or NONE32 (metadata.pyx)
 
 
 cdef struct Tables:

@@ -63,6 +63,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
             or spans_intern(&t.frames, &no_frame, sizeof(FrameKey)) != 0
             or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK
             or push_u32(&t.unknown_dicts, NONE32) < 0 or push_item(&t.unknown_lists, &no_list) < 0
+            or push_item(&t.unknown_lists, &no_list) < 0
             or push_item(&t.unknown_frames, &no_frame) < 0):
         fail(&t.status, ERR_MEMORY, "tables")
         return
@@ -237,6 +238,8 @@ cdef int tables_finish(Tables* t) noexcept nogil:
     for i in range(t.blocks.len):
         if blocks[i].segment >= t.segments.len:
             return fail(&t.status, ERR_SHAPE, "a block of a segment that is not there")
+        if i and blocks[i].segment < blocks[i - 1].segment:
+            return fail(&t.status, ERR_SHAPE, "blocks in another order than their segments")
         if not segments[blocks[i].segment].flags & HAS_BLOCKS:
             return fail(&t.status, ERR_SHAPE, "'blocks' outside of its place")
         if blocks[i].flags & HAS_HISTORY and not blocks[i].flags & HAS_HISTORY_LIST:

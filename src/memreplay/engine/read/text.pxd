@@ -45,6 +45,12 @@ cdef inline int parse_decimal(const uint8_t* p, uint64_t n, uint64_t* out) noexc
     return V_INT if v < <uint64_t> 1 << 63 else V_UINT
 
 
+cdef inline bint leads_with_zero(const uint8_t* p, uint64_t n) noexcept nogil:
+    # Whether digits follow a zero that comes first.
+    cdef uint64_t at = 1 if n and (p[0] == 45 or p[0] == 43) else 0
+    return at + 1 < n and p[at] == 48
+
+
 cdef inline int hex_value(const uint8_t* p, int digits, uint32_t* out) noexcept nogil:
     cdef int i
     cdef uint32_t v = 0
@@ -211,6 +217,9 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
         return push_kind(vm, V_TRUE if p[1] == 49 else V_FALSE, 0, 0)
     if op == LONG and n and p[n - 1] == 76:
         n -= 1
+    if (op == INT or op == LONG) and leads_with_zero(p, n):
+        # What it is depends on who reads it: 017 is 15 to C, 17 to others, and nothing to Python.
+        return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")
     kind = parse_decimal(p, n, &number)
     if kind == V_UNSET:
         return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")

@@ -112,8 +112,9 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 if role == V_TRACE:
                     parent[0] = <uint32_t> vm.tables.attached_traces
                 return role
-        elif top.kind == V_NODE_DICT:
-            # No key between them: the next item of a tuple that is not closed yet.
+        elif top.kind == V_NODE_DICT or (top.kind != V_STR and n >= base + 2
+                                         and s[n - 2].kind == V_NODE_DICT):
+            # The next item of a tuple that is not closed; or the value of a key that is no text.
             return V_NODE_LIST if a_list else V_NODE_DICT
         elif top.kind == V_STR:
             if under != NULL and is_dict(under.kind) and (n - base) & 1:
@@ -304,10 +305,10 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     vm.stack.len = at
     if (op == LIST or op == DICT) and n == 0:
         return op_empty(vm, op == LIST)
-    return push_kind(vm, V_OPAQUE, 0, 0)
+    return push_kind(vm, V_OPAQUE, 0, 0 if op == FROZENSET else FILLED_FIRST)
 
 
-# ---- values of the memo that do more than lie on the stack ---------------------------------------
+# ---- values that do more than lie on the stack once more -----------------------------------------
 
 cdef Value* trace_of_next(VM* vm) noexcept nogil:
     # The trace that the value which is pushed next is an item of; NULL when it is none.
@@ -322,7 +323,7 @@ cdef Value* trace_of_next(VM* vm) noexcept nogil:
 
 
 cdef int push_special(VM* vm, Value* v) noexcept nogil:
-    # A value of the memo: an inert function, or an event, which may stand in a trace once more.
+    # A value of the memo, or a DUP: an inert function; an event, which may be in its trace again.
     cdef Value* trace
     if v.kind == V_INERT:
         return op_inert(vm, v.idx)
@@ -626,11 +627,11 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         code = call_inert(vm, p, n)
     elif op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
         code = op_collect(vm, op)
-    elif op == ADDITEMS:
+    elif op == ADDITEMS or op == POP_MARK:
         code = pop_mark(vm, &at, 0)
         if code == OK:
             vm.stack.len = at
-            code = need_values(vm, 1)
+            code = need_values(vm, 1) if op == ADDITEMS else OK
     elif op == POP:
         if vm.stack.len > floor_of(vm):
             vm.stack.len -= 1
@@ -638,15 +639,11 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             code = pop_mark(vm, &at, 0)
             if code == OK:
                 vm.stack.len = at
-    elif op == POP_MARK:
-        code = pop_mark(vm, &at, 0)
-        if code == OK:
-            vm.stack.len = at
     elif op == DUP:
         code = need_values(vm, 1)
         if code == OK:
             v = values(vm)[vm.stack.len - 1]
-            code = push(vm, &v)
+            code = push_special(vm, &v) if v.kind == V_EVENT else push(vm, &v)
     elif op == FRAME:
         # How the writer buffered: says nothing of the content, and nothing is made of it. But no
         # frame ends past the pickle; STOP looks.

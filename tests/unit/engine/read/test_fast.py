@@ -348,3 +348,32 @@ def test_texts_and_pools_that_change_from_event_to_event() -> None:
         event["unheard of"] = "".join(("c", "at" if i % 4 else ""))
         event["pool_id"] = (i % 2, i // 2 % 2)
     assert read_both(build.dump(snapshot)).native.fast_events > 0
+
+
+def test_a_time_that_stands_for_none_is_refused_on_both_paths() -> None:
+    def fill(ops: Ops) -> None:
+        name(ops.empty_dict().mark(), "time_us").long1(-(2**63), 8).setitems()
+
+    for data in (short(fill), defeat(short(fill))):
+        with pytest.raises(mr.SnapshotError, match="does not fit in 'time_us'"):
+            mr.open(data)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda o: name(o.mark(), "size").integer(7).setitems(),
+        lambda o: o.mark().setitems(),
+        lambda o: name(o, "size").integer(7).setitem(),
+        lambda o: o.string("size").integer(7).setitem(),
+        lambda o: o.put(4000),
+        lambda o: o.op("NONE").op("POP"),
+    ],
+)
+def test_an_event_that_goes_on_after_its_keys(more: Callable[[Ops], object]) -> None:
+    def fill(ops: Ops) -> None:
+        name(name(ops.empty_dict().mark(), "action"), "alloc")
+        more(name(ops, "addr").integer(77).setitems())
+
+    snap = read_both(short(fill, after=3))
+    assert snap.native.n_events == 6

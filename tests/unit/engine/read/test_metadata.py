@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from tests import build
 from tests.build import Ops
+from tests.unit.engine.parts import setting
 
 
 def event(value: Any, key: str = "user_metadata") -> dict[str, Any]:
@@ -131,3 +132,31 @@ def test_more_than_64_kib_is_refused() -> None:
     for value in (["x" * 66_000], list(range(20_000)), wide):
         with pytest.raises(mr.LimitError, match="bytes of one metadata"):
             mr.open(build.dump(event(value)))
+
+
+def test_what_was_read_as_a_part_of_metadata_may_not_change() -> None:
+    def events(later: Ops) -> bytes:
+        ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+        ops.string("device_traces").empty_list().empty_list()
+        ops.empty_dict().string("user_metadata").empty_list().empty_list().put(1).append()
+        ops.setitem().append().raw(bytes(later)).append().setitems().stop()
+        return bytes(ops)
+
+    assert mr.open(events(Ops())).native.n_events == 1
+    for later in (Ops().get(1).integer(5).append().op("POP"),):
+        with pytest.raises(mr.SnapshotError, match="metadata that changes after its use"):
+            mr.open(events(later))
+
+
+@pytest.mark.parametrize("what, within", [("DICT", False), ("DICT", True), ("LIST", False)])
+def test_data_that_is_filled_before_it_is_made_is_refused(what: str, within: bool) -> None:
+    # A LIST of plain values is a kept list, and so is one in a list.
+    made = Ops().mark().string("a").empty_list().op(what)
+    value = Ops().empty_list().raw(bytes(made)).append() if within else made
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    ops.string("device_traces").empty_list().empty_list().empty_dict().string("user_metadata")
+    ops.raw(bytes(value)).setitem().append().append().setitems().stop()
+    with pytest.raises(mr.SnapshotError, match="filled before it is made"):
+        mr.open(bytes(ops))
+    with pytest.raises(mr.SnapshotError, match="filled before it is made"):
+        mr.open(setting(value))

@@ -49,6 +49,15 @@ def test_an_event_as_a_value_of_another_is_no_event() -> None:
     assert_like_oracle(build.dump_cpp(snapshot), snapshot)
 
 
+def test_an_event_may_be_doubled_on_the_stack() -> None:
+    for padding in (b"", b"N0"):
+        ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list()
+        ops.empty_list().mark().empty_dict().mark().string("addr").integer(7).setitems()
+        ops.raw(padding).op("DUP").op("DUP").appends().append().setitems().stop()
+        snap = assert_like_oracle(bytes(ops), oracle.load(bytes(ops)))
+        assert snap.events.address.tolist() == [7, 7, 7]
+
+
 def start() -> Ops:
     ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().empty_list()
     return ops.empty_dict().put(0).string("action").string("alloc").setitem().append()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -128,3 +129,16 @@ def test_shared_parts_may_be_dropped_after_their_use() -> None:
     whole = builder.build()
     whole["copy_of_segments"] = whole["segments"]
     assert_like_oracle(build.dump(whole), whole)
+
+
+@pytest.mark.parametrize("value", [[], [1], {}, {"a": 1}, ("b", 2.5, None)], ids=repr)
+@pytest.mark.parametrize("key", [3, None, True, 1.5, (1, 2)], ids=repr)
+@pytest.mark.parametrize("more", [{}, {"x": 1, "y": 2}], ids=("alone", "more"))
+def test_keys_of_metadata_that_are_no_text(key: Any, value: Any, more: dict[str, Any]) -> None:
+    want = {**more, json.dumps(key): list(value) if isinstance(value, tuple) else value}
+    for protocol in range(2, 6):
+        data = {**more, key: value}
+        whole = {"segments": [], "device_traces": [[{**EVENT, "user_metadata": data}]]}
+        snap = mr.open(build.dump({**whole, "allocator_settings": data}, protocol))
+        assert snap.metadata(int(snap.events.user_metadata[0])) == want
+        assert snap.settings == want

@@ -347,6 +347,8 @@ def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> Non
         (of_event(size=2**63), "size"),
         (of_event(addr=2**64), "addr"),
         (of_event(time_us=2**63), "time_us"),
+        (of_event(frames=[{**FRAME, "line": 2**63}]), "line"),
+        (of_event(frames=[{**FRAME, "line": 2**64 - 1}]), "line"),
         (of_segment(device=2**31), "device"),
         (of_segment(total_size=-5), "total_size"),
         (of_segment(blocks=[{**BLOCK, "requested_size": -5}]), "requested_size"),
@@ -385,3 +387,83 @@ def test_parts_may_not_change_after_their_use() -> None:
         ops.appends().append().setitem().stop()
         with pytest.raises(mr.SnapshotError, match=f"{what} that changes after its use"):
             mr.open(bytes(ops))
+
+
+def test_annotations_that_are_set_to_none_later() -> None:
+    none_first = Ops().proto(4).empty_dict().string("segments").empty_list().setitem()
+    none_first.string("external_annotations").op("NONE").setitem()
+    notes = Ops().string("external_annotations").empty_list().empty_dict().mark()
+    notes.strings("name", "step").setitems().append().setitem()
+    assert len(mr.open(bytes(none_first) + bytes(notes) + b".").annotations) == 1
+    notes.string("external_annotations").op("NONE").setitem()
+    with pytest.raises(mr.SnapshotError, match="'external_annotations' twice"):
+        mr.open(bytes(none_first) + bytes(notes) + b".")
+
+
+def test_blocks_stand_in_the_order_of_their_segments() -> None:
+    def segment(ops: Ops, address: int) -> Ops:
+        ops.empty_dict().put(address).mark().string("address").integer(address)
+        return ops.string("total_size").integer(1).setitems()
+
+    def blocks(ops: Ops, address: int) -> Ops:
+        ops.get(address).string("blocks").empty_list().empty_dict().append().setitem()
+        return ops.op("POP")
+
+    for order in ((1, 2), (2, 1)):
+        ops = Ops().proto(4).empty_dict().string("segments").empty_list().mark()
+        segment(segment(ops, 1), 2).appends().setitem()
+        ops = blocks(blocks(ops, order[0]), order[1]).stop()
+        if order == (1, 2):
+            assert mr.open(bytes(ops)).blocks.address.tolist() == [1, 2]
+        else:
+            with pytest.raises(mr.SnapshotError, match="in another order than their segments"):
+                mr.open(bytes(ops))
+
+
+def of_history(later: Ops) -> bytes:
+    """A block of 10 bytes whose history has two entries, of 7 and 8 bytes, in the memo as 1 and 2;
+    then `later`; then another block with a history, of 9 bytes, as 3; then `later` once more."""
+    ops = Ops().proto(4).empty_dict().string("segments").empty_list().empty_dict().mark()
+    ops.string("address").integer(0).string("total_size").integer(99)
+    ops.string("blocks").empty_list().mark().empty_dict().mark().string("size").integer(10)
+    ops.string("history").empty_list().mark()
+    for number in (1, 2):
+        ops.empty_dict().put(number).mark().string("real_size").integer(6 + number).setitems()
+    ops.raw(bytes(later)).appends().setitems()
+    ops.empty_dict().mark().string("history").empty_list().empty_dict().put(3)
+    ops.mark().string("real_size").integer(9).setitems().append().setitems()
+    ops.raw(bytes(later)).appends().setitems().append().setitem()
+    return bytes(ops.stop())
+
+
+def test_only_the_first_entry_of_a_history_counts() -> None:
+    assert mr.open(of_history(Ops())).blocks.requested_size.tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("entry", [1, 2])
+def test_an_entry_of_a_history_may_not_change_after_the_next_one_began(entry: int) -> None:
+    later = Ops().get(entry).string("real_size").integer(3).setitem().op("POP")
+    with pytest.raises(mr.SnapshotError, match="'history' that changes after its use"):
+        mr.open(of_history(later))
+
+
+def test_a_pool_id_may_not_change_after_its_use() -> None:
+    for extra, read_as in ((Ops(), (3, 4)), (Ops().get(1).integer(5).append().op("POP"), None)):
+        ops = Ops().proto(4).empty_dict().string("device_traces").empty_list().empty_list()
+        ops.empty_dict().string("pool_id").empty_list().put(1).mark().integer(3).integer(4)
+        ops.appends().setitem().raw(bytes(extra)).append().append().setitem().stop()
+        if read_as:
+            snap = mr.open(bytes(ops))
+            assert snap.pool_id(int(snap.events.pool[0])) == read_as
+        else:
+            with pytest.raises(mr.SnapshotError, match="a pool id that changes after its use"):
+                mr.open(bytes(ops))
+
+
+@pytest.mark.parametrize("shared", ["segments", "unknown"])
+def test_settings_that_are_a_part_of_something_else(shared: str) -> None:
+    whole: dict[str, Any] = {"segments": [], "unknown": {"a": 1}}
+    whole["allocator_settings"] = whole[shared]
+    for protocol in range(6):
+        with pytest.raises(mr.SnapshotError, match="a part of something else inside kept data"):
+            mr.open(build.dump(whole, protocol))

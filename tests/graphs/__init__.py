@@ -1,0 +1,1 @@
+"""Snapshots as object graphs of any kind, written as pickles in any way, and who judges them."""

@@ -1,0 +1,71 @@
+"""Where choices come from: a seeded generator, or hypothesis, which then shrinks them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+
+
+class Chooser:
+    """Makes choices. The first of each is the plainest: a choice that shrinks becomes that."""
+
+    def __init__(self) -> None:
+        self._gaps: dict[int, int] = {}
+
+    def below(self, n: int) -> int:
+        """A number from 0 to below n."""
+        raise NotImplementedError
+
+    def pick(self, several: Sequence[T]) -> T:
+        """One of several."""
+        return several[self.below(len(several))]
+
+    def chance(self, n: int) -> bool:
+        """Whether something happens that happens once in n times."""
+        return n > 0 and self.below(n) == n - 1
+
+    def rarely(self, n: int) -> bool:
+        """The same with one choice for about n questions; never where n is 0."""
+        if n <= 0:
+            return False
+        left = self._gaps.get(n)
+        if left is None:
+            left = 2 * n - 1 - self.below(2 * n)
+        self._gaps[n] = left - 1
+        if left > 0:
+            return False
+        del self._gaps[n]
+        return True
+
+
+class Seeded(Chooser):
+    """Choices of a seed: thousands of inputs a minute."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = random.Random(seed).random
+
+    def below(self, n: int) -> int:
+        return int(self._random() * n)
+
+
+class Drawn(Chooser):
+    """Choices of hypothesis."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def below(self, n: int) -> int:
+        return self._draw(_below(n)) if n > 1 else 0
+
+
+@cache
+def _below(n: int) -> st.SearchStrategy[Any]:
+    return st.integers(0, n - 1)

@@ -1,0 +1,240 @@
+"""What docs/format.md says that plain data is as a snapshot: a second reader, in Python.
+
+It takes what pickle.load gives, and gives the same with sound values under known keys alone, which
+the oracles know. What the page calls an error is a `WrongError`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+MOST_BYTES = 2**62 - 1
+DEVICES = 1024
+DEEPEST = 31  # of metadata, what is nested deeper is left out
+FX = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
+STATES = ("inactive", "active_allocated", "active_pending_free", "active_awaiting_free")
+
+
+class Dropped:
+    """What is nested too deep in metadata: it may be left out."""
+
+
+class Tuple(list[Any]):
+    """A tuple in metadata, which may be null: the page says that of some it is dropped."""
+
+
+class WrongError(Exception):
+    """A value that the page says is refused where it stands."""
+
+
+def snapshot_of(found: Any) -> Any:
+    """The snapshot that this data is."""
+    if type(found) is list:
+        return [segment_of(one) for one in found]
+    if type(found) is not dict or not ("segments" in found or "device_traces" in found):
+        raise WrongError("no snapshot")
+    out: dict[str, Any] = {}
+    if "segments" in found:
+        out["segments"] = [segment_of(one) for one in a_list(found["segments"])]
+    if "device_traces" in found:
+        traces = a_list(found["device_traces"])
+        out["device_traces"] = [[event_of(one) for one in a_list(trace)] for trace in traces]
+    notes = found.get("external_annotations")
+    if notes is not None:
+        out["external_annotations"] = [annotation_of(one) for one in a_list(notes)]
+    for key in ("allocator_settings", "trace_alloc_overflowed", "trace_alloc_max_entries"):
+        if key in found:
+            out[key] = kept(found[key])
+    return out
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def a_list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise WrongError("no list")
+    return value
+
+
+def a_dict(value: Any) -> dict[Any, Any]:
+    if type(value) is not dict:
+        raise WrongError("no dict")
+    return value
+
+
+def whole(value: Any, low: int = -(2**63), high: int = 2**63 - 1) -> int:
+    """A bool is a number to Python, too."""
+    if not isinstance(value, int) or not low <= value <= high:
+        raise WrongError("no number that fits")
+    return int(value)
+
+
+def size(value: Any) -> int:
+    return whole(value, 0, MOST_BYTES)
+
+
+def address(value: Any) -> int:
+    return 0 if value is None else whole(value, -(2**63), 2**64 - 1)
+
+
+def device(value: Any) -> int:
+    return whole(value, -1, DEVICES - 1)
+
+
+def time(value: Any) -> int | None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise WrongError("no time")
+        value = math.floor(value)
+    return whole(value, -(2**63) + 1)
+
+
+def time_or_none(value: Any) -> int | None:
+    return None if value is None else time(value)
+
+
+def text(value: Any) -> str:
+    """None is the empty text: rows have no names that are none."""
+    if value is None:
+        return ""
+    if type(value) is not str:
+        raise WrongError("no text")
+    return value
+
+
+def pool(value: Any) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return 0, whole(value)
+    if type(value) not in (list, tuple) or len(value) != 2:
+        raise WrongError("no pool")
+    return tuple(whole(one) for one in value)
+
+
+def frames(value: Any) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    if type(value) not in (list, tuple):
+        raise WrongError("no frames")
+    found = []
+    for one in value:
+        frame = a_dict(one)
+        line = frame.get("line")
+        found.append(
+            {
+                "name": text(frame.get("name")),
+                "filename": text(frame.get("filename")),
+                "line": 0 if line is None else whole(line),
+                "fx": tuple(text(frame.get(key)) for key in FX),
+            }
+        )
+    return found
+
+
+def kept(value: Any, depth: int = 0) -> Any:
+    """Data as JSON has it: what no JSON has is null, in a dict's keys as well."""
+    if depth > DEEPEST:
+        return Dropped
+    if value is None or isinstance(value, (str, bool, float)):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else None
+    if isinstance(value, tuple):
+        return Tuple([kept(one, depth + 1) for one in value])
+    if isinstance(value, list):
+        return [kept(one, depth + 1) for one in value]
+    if isinstance(value, dict):
+        return {spelled(key): kept(one, depth + 1) for key, one in value.items()}
+    return None
+
+
+def spelled(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if type(key) is tuple and len(key) == 2 and all(type(one) is int for one in key):
+        return json.dumps(key)
+    return json.dumps(kept(key)) if not isinstance(key, tuple) else "null"
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+Fields = dict[str, Callable[[Any], Any]]
+
+EVENT: Fields = {
+    "action": text,
+    "addr": address,
+    "size": size,
+    "stream": address,
+    "time_us": time_or_none,
+    "frames": frames,
+    "compile_context": kept,
+    "user_metadata": kept,
+    "pool_id": pool,
+    "device_free": whole,
+}
+SEGMENT: Fields = {
+    "device": device,
+    "address": address,
+    "total_size": size,
+    "allocated_size": size,
+    "active_size": size,
+    "requested_size": size,
+    "stream": address,
+    "segment_type": text,
+    "segment_pool_id": pool,
+    "is_expandable": whole,
+    "frames": frames,
+}
+BLOCK: Fields = {
+    "address": address,
+    "size": size,
+    "requested_size": size,
+    "state": text,
+    "frames": frames,
+}
+HISTORY: Fields = {"real_size": size, "frames": frames}
+ANNOTATION: Fields = {"name": text, "stage": text, "device": device, "time_us": time}
+
+
+def row(value: Any, fields: Fields) -> dict[str, Any]:
+    found = a_dict(value)
+    return {key: read(found[key]) for key, read in fields.items() if key in found}
+
+
+def event_of(value: Any) -> dict[str, Any]:
+    return row(value, EVENT)
+
+
+def annotation_of(value: Any) -> dict[str, Any]:
+    return row(value, ANNOTATION)
+
+
+def segment_of(value: Any) -> dict[str, Any]:
+    found = row(value, SEGMENT)
+    if "address" not in found or "total_size" not in found:
+        raise WrongError("a segment without its place")
+    found["blocks"] = []
+    at = address(value["address"]) & (2**64 - 1)
+    for one in a_list(value.get("blocks", [])):
+        block = block_of(one)
+        # The end of the block before it, or the segment's address.
+        block.setdefault("address", at)
+        at = ((block["address"] & (2**64 - 1)) + block.get("size", 0)) & (2**64 - 1)
+        found["blocks"].append(block)
+    return found
+
+
+def block_of(value: Any) -> dict[str, Any]:
+    found = row(value, BLOCK)
+    if found.get("state") not in STATES:
+        found["state"] = "active_allocated"  # all that is not free, and not on its way to be
+    history = value.get("history")
+    if history is not None:
+        entries = a_list(history)
+        found["history"] = [row(entries[0], HISTORY)] if entries else []
+    return found
