@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from memreplay.render.fit import clean, cut_left
+from memreplay.render.fit import cut_left
 from memreplay.render.mapped import part_words
 from memreplay.render.plot import check_plot
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.fragmentation.result import (

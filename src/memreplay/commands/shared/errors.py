@@ -99,14 +99,14 @@ def _words_of_writing(error: OSError) -> str:
 def complain(text: str) -> None:
     """An error, on stderr."""
     # A name or a message may hold anything; imported here, as only errors need it.
-    from memreplay.render.fit import clean
+    from memreplay.texts import clean
 
     click.echo(f"memreplay: error: {clean(text)}", err=True)
 
 
 def say(note: str) -> None:
     """A word on stderr that is no error."""
-    from memreplay.render.fit import clean
+    from memreplay.texts import clean
 
     click.echo(f"memreplay: {clean(note)}", err=True)
 
