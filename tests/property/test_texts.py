@@ -80,9 +80,9 @@ MORE: dict[str, list[list[str]]] = {
     "categories": [[], ["--over-time"]],
     "diff": [[], ["--all", "--all-frames"], ["--by", "function"], ["--by", "module"]],
     "gate": [
-        ["--max-peak", "1"],
-        ["--max-growth", "1%", "--max-growth-bytes", "1", "--base"],
-        ["--no-leaks", "--no-oom", "--max-fragmentation", "0%", "--max-reserved", "1"],
+        ["--max-peak", "1B"],
+        ["--max-growth", "1%", "--max-growth-bytes", "1B", "--base"],
+        ["--no-leaks", "--no-oom", "--max-fragmentation", "0%", "--max-reserved", "1B"],
         ["--max-peak", "1TiB", "--allow-untrusted"],
     ],
     "segments": [[], ["--list"]],
@@ -185,6 +185,8 @@ def calls(name: str, files: Files, *, pictures: bool = True) -> Iterator[tuple[l
             asked = [*more, os.fspath(files.other)] if more[-1:] == ["--base"] else more
             for fmt in formats(command) or [""]:
                 if fmt in PICTURES and (not pictures or number > 1):
+                    continue
+                if kind and name == "gate" and fmt not in ("text", "markdown", "github"):
                     continue
                 said = [name, *named, *asked, *ALSO.get(fmt, [])]
                 for option, value in ALWAYS.items():

@@ -78,7 +78,7 @@ def test_commands_of_a_runner(line: str, logged: str) -> None:
         ("a\nb", r"a\\nb"),
         ("@ana and ana@b.c", "`@ana` and `ana@b.c`"),
         ("https://x.y", "`https://x.y`"),
-        ("[(https://x.y), :cat:]", r"\[(`https://x.y`), `:cat`:\]"),
+        ("[(https://x.y), (:cat:)]", r"\[(`https://x.y`), (`:cat`:)\]"),
         ("at::_ops::cat::call(int)", "`at::_ops::cat::call(int)`"),
         ("at 13:22:28 UTC, a.py:12: x", "at 13:22:28 UTC, a.py:12: x"),
         ("step#7|#x", r"`step#7`\|\#x"),

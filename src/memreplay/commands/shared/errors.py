@@ -63,6 +63,11 @@ def catching(ctx: click.Context) -> Iterator[None]:
     """
     try:
         yield
+    except click.ClickException as error:  # of a command line; click shows it
+        from memreplay.texts import clean
+
+        error.message = clean(error.message)
+        raise
     except KeyboardInterrupt:
         ctx.exit(INTERRUPTED)
     except BrokenPipeError:  # `memreplay peak snap.pkl | head`: no word, as other tools
