@@ -156,6 +156,7 @@ def github(data: bytes) -> None:
             key, equals, value = part.partition("=")
             assert equals, ascii(line)
             assert key in ("file", "line", "title"), ascii(line)
+            assert ":" not in value, ascii(line)
             value = value.replace("%0D", "\r").replace("%0A", "\n").replace("%3A", ":")
             shown(value.replace("%2C", ",").replace("%25", "%"))
         words = words.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")

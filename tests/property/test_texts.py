@@ -58,6 +58,8 @@ INTO_FILES = ("view", "baseline", "slice", "convert", "export")
 # Of formats and options without which there is nothing to judge.
 ALSO: dict[str, list[str]] = {"memory-timeline": ["--device", "0"]}
 ALWAYS: dict[str, list[str]] = {"--no-config": [], "--workers": ["1"]}
+# Of files: they stand at the begin of lines, and in titles.
+NAMES = ("::stop-commands::evil\x1b[31m", "@evil ##[group]\n::error::<b>")
 ODD = PIECES[1::2] + PIECES[::2]
 
 ENV = {"COLUMNS": "100", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_STEP_SUMMARY": None}
@@ -235,7 +237,7 @@ def test_no_text_acts(name: str) -> None:
     # A snapshot has room for half of them.
     for half in range(2):
         words = [f"{one} {other}" for one, other in zip(PIECES[half::2], ODD, strict=False)]
-        with files_of(words, words[0]) as files:
+        with files_of(words, NAMES[half]) as files:
             for said, fmt in calls(name, files, pictures=not half):
                 wrote[fmt] = judged(said, fmt, files) or wrote.get(fmt, False)
     assert all(wrote.values()), f"{name} has written nothing: {wrote}"
