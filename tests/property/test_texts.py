@@ -56,7 +56,10 @@ APART = {"explore", "mcp", "dryrun", "record", "help", "completion"}
 PICTURES = ("png", "svg")
 INTO_FILES = ("view", "baseline", "slice", "convert", "export")
 # Of formats and options without which there is nothing to judge.
-ALSO: dict[str, list[str]] = {"memory-timeline": ["--device", "0"]}
+ALSO: dict[str, list[str]] = {
+    "memory-timeline": ["--device", "0"],
+    "collapsed": ["--device", "0"],  # else each line begins with a device
+}
 ALWAYS: dict[str, list[str]] = {"--no-config": [], "--workers": ["1"]}
 # Of files: they stand at the begin of lines, and in titles.
 NAMES = ("::stop-commands::evil\x1b[31m", "@evil ##[group]\n::error::<b>")
