@@ -127,7 +127,11 @@ def hostile_snapshot(words: Sequence[str], *, scale: int = 1) -> Snapshot:
 
 
 def _stack(word: Iterator[str], depth: int) -> list[FrameSpec]:
-    return [(next(word), f"/run/{next(word)}", line + 1) for line in range(depth)]
+    made = [(next(word), f"/run/{next(word)}", line + 1) for line in range(depth)]
+    # Where a line begins with the innermost or the outermost call, it begins with a command.
+    at = 0 if depth % 2 else -1
+    made[at] = (f"::error ::evil {made[at][0]}", *made[at][1:])
+    return made
 
 
 def _noted(snapshot: Snapshot, word: Iterator[str]) -> Snapshot:
