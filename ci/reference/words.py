@@ -6,7 +6,7 @@ import html
 import re
 from pathlib import Path
 
-from memreplay.render.escaping import markdown_text
+from memreplay.texts import markdown_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # What of a text is no prose: code in backquotes, a link of a page of docs/, `--no-config`,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from memreplay.texts import clean
+
 
 class MemreplayError(Exception):
     """Base of all errors raised on purpose; `str()` of one is a single clear line."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The words, in one line; names in them are somebody's, and do nothing where they stand."""
+        return clean(super().__str__())
 
 
 class UsageError(MemreplayError):
@@ -66,7 +72,7 @@ class SnapshotError(MemreplayError):
             text += f" ({', '.join(place)})"
         if self.hint:
             text += f"; {self.hint}"
-        return text
+        return clean(text)
 
 
 class TruncatedError(SnapshotError):

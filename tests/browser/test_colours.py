@@ -9,8 +9,8 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.selecting.filters import Filtering
-from memreplay.render.fit import clean
 from memreplay.snapshot.model import Way
+from memreplay.texts import clean
 from tests import build, oracle
 from tests.browser.conftest import OpenPage
 from tests.browser.painter import Colouring, colours, edges

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 import memreplay as mr
-from memreplay.render.fit import clean
 from memreplay.snapshot.model import WAYS
+from memreplay.texts import clean
 from tests import build
 from tests.browser.conftest import OpenPage
 from tests.browser.hostile import LONG, NAMES, snapshot

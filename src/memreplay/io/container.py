@@ -11,6 +11,7 @@ from msgspec import Struct
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.io.limits import Limits
 from memreplay.io.sources import Raw, Source, open_source
+from memreplay.texts import clean_short
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -483,8 +484,7 @@ def _zip_error(raw: Raw, error: OSError) -> Exception:
 
 def printable(text: str) -> str:
     """What a file says, as a part of an error: short and plain, whatever it holds."""
-    plain = "".join(c if c.isprintable() else "?" for c in text[: LONGEST + 1])
-    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+    return clean_short(text, LONGEST)
 
 
 def _cut(kind: str, taken: int) -> TruncatedError:

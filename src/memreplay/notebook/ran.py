@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import UsageError
 from memreplay.notebook.streams import CellText
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +67,7 @@ class Ran:
 
     def __repr__(self) -> str:
         words = shlex.join(("memreplay", *self.arguments))
-        words = words if words.isprintable() else ascii(words)[1:-1]
+        words = clean(words)
         if len(words) > _LONGEST:
             words = f"{words[: _LONGEST - 1]}…"
         return f"<{words}: exit code {self.exit_code}>"

@@ -18,6 +18,7 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import run_facts
 from memreplay.recording.noting import Noting
 from memreplay.recording.writing import beside, checked, free_name, moved, write
+from memreplay.texts import clean
 
 DEVICES = ("cuda", "xpu")
 MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
@@ -287,9 +288,7 @@ class Recorder:
 
     def say(self, words: str) -> None:
         if not self.quiet:
-            # A path may hold what a terminal takes for commands.
-            plain = words if words.isprintable() else ascii(words)[1:-1]
-            sys.stderr.write(f"memreplay: {plain}\n")
+            sys.stderr.write(f"memreplay: {clean(words)}\n")
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:

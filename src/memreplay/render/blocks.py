@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
-from memreplay.render.fit import clean, fit_place
+from memreplay.render.fit import fit_place
 from memreplay.snapshot.record import Record
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
-from memreplay.render.fit import clean, cut_right, fit_path
+from memreplay.render.fit import cut_right, fit_path
 from memreplay.render.units import percent
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from memreplay.render.document import Place
+from memreplay.texts import clean
 
 ELLIPSIS = "…"
 # "24.2 GiB" and "0.4 s" stay together at the end of a line: wrapping sees no space in them.
@@ -12,16 +13,6 @@ _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
 _NARROW = 48  # cells in which a function and its file may have no room beside each other
 _FURTHER_IN = "    "  # than a caller, which stands below, too
 _HARD_SPACE = "\u00a0"
-
-
-def clean(text: str) -> str:
-    r"""Escape what must not reach a terminal: controls, surrogates, bidi marks (as `\x1b`).
-
-    Names in a snapshot are whatever somebody wrote there, escape sequences included.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def cell_width(text: str) -> int:

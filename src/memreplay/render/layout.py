@@ -25,7 +25,8 @@ from memreplay.render.document import (
     Table,
     Words,
 )
-from memreplay.render.fit import cell_width, clean, cut_right, fit_place, place_lines, wrap
+from memreplay.render.fit import cell_width, cut_right, fit_place, place_lines, wrap
+from memreplay.texts import clean, log_line
 
 MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
 _BAR_LAST = 36  # a last column of bars narrower than this takes the room of the spare ones
@@ -54,11 +55,18 @@ def lay_out(document: Document, width: int) -> list[Line]:
         elif isinstance(block, Beside):
             lines += _lay_beside(block, width)
         elif isinstance(block, Picture):
-            lines += block.lines
+            lines += [tuple((clean(part), hue) for part, hue in one) for one in block.lines]
         else:
             lines += _lay_note(block, width)
         before = block
-    return lines
+    return [_inert(line) for line in lines]
+
+
+def _inert(line: Line) -> Line:
+    """The line as a log may have it: it is no command of a CI job's runner, whatever begins it."""
+    text = "".join(part for part, _ in line)
+    inert = log_line(text)
+    return line if inert == text else ((inert, line[0][1]),)
 
 
 def _belongs_to(before: Block, block: Block) -> bool:
@@ -94,12 +102,13 @@ def _wrap_if_wider(line: str, width: int) -> list[str]:
 
 
 def _lay_pairs(pairs: Pairs, width: int) -> list[Line]:
-    margin = max((len(name) for name, _ in pairs.rows), default=0) + len(_GAP)
+    names = [clean(name) for name, _ in pairs.rows]
+    margin = max(map(cell_width, names), default=0) + len(_GAP)
     lines: list[Line] = []
-    for name, value in pairs.rows:
+    for name, (_, value) in zip(names, pairs.rows, strict=True):
         for number, part in enumerate(wrap(value, width - margin)):
             label = "" if number else name
-            lines.append(((label.ljust(margin), "dim"), (part, "plain")))
+            lines.append(((pad(label, margin, "left"), "dim"), (part, "plain")))
     return lines
 
 

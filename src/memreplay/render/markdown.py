@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
-from memreplay.render.escaping import markdown_line, markdown_text
 from memreplay.render.fit import fit_place
+from memreplay.texts import markdown_fence, markdown_line, markdown_text
 
 if TYPE_CHECKING:
     from memreplay.render.document import Block, Document, Row, Table, Words
@@ -35,7 +34,7 @@ def _block(block: Block, level: int) -> list[str]:
     if isinstance(block, Note):
         return [f"> **{block.level}:** {markdown_line(block.text)}"]
     if isinstance(block, Picture):
-        return [_fenced(["".join(text for text, _ in line) for line in block.lines])]
+        return [markdown_fence(["".join(text for text, _ in line) for line in block.lines])]
     tables = block.tables if isinstance(block, Beside) else (block,)
     return [_table(table) for table in tables]
 
@@ -59,11 +58,3 @@ def _row(row: Row) -> list[str]:
     below = (markdown_text(_words(place)) for place, _ in row.below)
     cells[-1] = "<br>".join((cells[-1], *below))
     return cells
-
-
-def _fenced(lines: list[str]) -> str:
-    """The lines as they are, in a fence that is longer than any run of backticks in them."""
-    text = "\n".join(lines)
-    longest = max(map(len, re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memreplay.analysis.steps.records import StepAt
-from memreplay.render.fit import clean, cut_right
+from memreplay.render.fit import cut_right
 from memreplay.render.units import count
+from memreplay.texts import clean
 
 NAME_WIDTH = 40  # of an annotation
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import NODEFAULT, Struct
 
+from memreplay.texts import clean, html_text
+
 MOST_TEXT = 80  # characters of one value
 MOST_LINE = 400  # of a whole repr
 MOST_ROWS = 10  # of a table in a notebook
@@ -19,7 +21,7 @@ def line_of(record: Any) -> str:
     What has its default is left out, so the line is to be read, and not to be evaluated.
     """
     said = [f"{name}={value_words(value)}" for name, value in _told(record)]
-    line = f"{type(record).__name__}({', '.join(said)})"
+    line = clean(f"{type(record).__name__}({', '.join(said)})")
     return line if len(line) <= MOST_LINE else f"{line[: MOST_LINE - 2]}…)"
 
 
@@ -134,9 +136,4 @@ def _more(length: int, width: int) -> list[str]:
 def _escaped(text: str) -> str:
     """Text as HTML shows it. A name in a snapshot is whatever somebody wrote there: markup, half a
     character, one that turns the direction of what follows."""
-    from html import escape
-
-    cut = text[: 10 * MOST_TEXT]
-    if not cut.isprintable():
-        cut = "".join(one if one.isprintable() else repr(one)[1:-1] for one in cut)
-    return escape(cut)
+    return html_text(text[: 10 * MOST_TEXT])

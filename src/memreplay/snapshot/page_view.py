@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from memreplay.texts import html_text
+
 HEIGHT = 720  # pixels in a notebook
 MOST_INLINE = 64 << 20  # bytes; a notebook that holds more is slow to open and to save
 
@@ -37,13 +39,11 @@ class PageView:
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, which can do nothing to the notebook around it."""
-        from html import escape  # late: its table of entities is long
-
         if len(self.html) > MOST_INLINE:
-            return f"<p>{escape(repr(self))} is too large for a notebook: .save('page.html')</p>"
+            return f"<p>{html_text(repr(self))} is too large for a notebook: .save('page.html')</p>"
         inner = self.html.replace(b"&", b"&amp;").replace(b'"', b"&quot;").decode()
         return (
-            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads"'
+            f'<iframe title="{html_text(self.title)}" sandbox="allow-scripts allow-downloads"'
             f' style="width: 100%; height: {int(self.height)}px; border: 0" srcdoc="{inner}">'
             "</iframe>"
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.texts import clean_short
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -141,8 +142,4 @@ def _status(error: BaseException) -> Status:
 def _plain(text: str) -> str:
     """In one line; what would steer a terminal is spelled out."""
     text = " ".join(text[: 4 * LONGEST].split())
-    if not text.isprintable():
-        text = "".join(
-            one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-        )
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return clean_short(text, LONGEST)

@@ -40,7 +40,7 @@ def test_each_block() -> None:
     assert text.split("\n\n") == [
         r"### a\_b.pkl",
         "#### device 0, peak 1 B",
-        "- **why**: 1 \\* 2\n- **how**: &#64;ana",
+        "- **why**: 1 \\* 2\n- **how**: `@ana`",
         "\n".join(
             (
                 "| bytes | at |",

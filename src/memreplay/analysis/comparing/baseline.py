@@ -64,9 +64,7 @@ def baseline_of(
         BaselineDevice(
             device=device,
             reasons={name: side.verdict(device, name).reasons for name in MEASURES},
-            peaks=tuple(
-                _peaks(side, device, selection.measure, rules, asked, selection.top, frames)
-            ),
+            peaks=tuple(_peaks(side, device, selection.measure, asked, selection.top, frames)),
         )
         for device in chosen_devices(snap, selection)
     )
@@ -74,7 +72,7 @@ def baseline_of(
         file=snap.file.replace("\\", "/").rstrip("/").rpartition("/")[2],
         measure=selection.measure,
         rules=fingerprint(rules),
-        categories=_categories(rules),
+        categories=_categories(side),
         range=snap.range,
         frames=tuple((frame.function, frame.file, frame.line) for frame in frames),
         devices=devices,
@@ -93,13 +91,12 @@ def _peaks(
     side: SnapshotSide,
     device: int,
     measure: MeasureName,
-    rules: tuple[Rule, ...],
     budgets: tuple[Budget, ...],
     top: int,
     frames: Frames,
 ) -> Iterator[BaselinePeak]:
     whole = [Scope(name) for name in dict.fromkeys((measure, *MEASURES))]
-    parts = [Scope(measure, category=name) for name in _categories(rules)]
+    parts = [Scope(measure, category=name) for name in _categories(side)]
     parts += [Scope(measure, annotation=name) for name in _annotations(side, device, measure)]
     for budget in budgets:
         if budget.device in (None, device):
@@ -115,10 +112,12 @@ def _peaks(
             yield found
 
 
-def _categories(rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    from memreplay.analysis.categories.rules import UNKNOWN
+def _categories(side: SnapshotSide) -> tuple[str, ...]:
+    """Those of the rules, or those that the recorder noted: each is a measure of its own, so no
+    more than there may be rules, however many a file names."""
+    from memreplay.analysis.categories.rules import MAX_RULES, UNKNOWN
 
-    return (*dict.fromkeys(rule.name for rule in rules), UNKNOWN)
+    return (*side.grouper("category").dimensions.categories[:MAX_RULES], UNKNOWN)
 
 
 def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[str]:

@@ -21,7 +21,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.fit import clean, cut_right
+from memreplay.render.fit import cut_right
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import coded_row, holder_tables, place_of, share
 from memreplay.render.reasons import reason_notes
@@ -36,6 +36,7 @@ from memreplay.render.units import (
     time_utc,
 )
 from memreplay.snapshot.model import When
+from memreplay.texts import clean
 
 DEEPEST = 20  # levels that are set in
 LONGEST = 80  # characters of an annotation's name

@@ -115,7 +115,7 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 def _doubts(baseline: Baseline, strict: bool) -> str:
     """Why a baseline of this would be no good, in a line; empty where it is."""
     from memreplay.commands.gate.find import doubts
-    from memreplay.render.fit import clean
+    from memreplay.texts import clean
 
     for device in baseline.devices:
         found = doubts(device.reasons[baseline.measure], strict=strict)

@@ -92,8 +92,8 @@ def comparison_document(found: DryrunComparison) -> Document:
     """A row a run, in the order in which they were asked for."""
     from memreplay.commands.dryrun.text import verdict_words, warnings_of
     from memreplay.render.document import Note, Row, Table
-    from memreplay.render.fit import clean
     from memreplay.render.units import size
+    from memreplay.texts import clean
 
     rows = []
     notes = []

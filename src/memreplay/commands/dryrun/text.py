@@ -10,8 +10,8 @@ from memreplay.commands.dryrun.result import DryProcess, DryrunReport, ValueRead
 from memreplay.commands.oom.result import OomReport
 from memreplay.commands.peak.result import PeakReport
 from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
-from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
 
 _MOST_PLACES = 5
 _MOST_RANKS = 16

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED
 from memreplay.commands.explore.rows.row import Line, Shown, frame_texts
-from memreplay.render.fit import clean
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow

@@ -13,8 +13,8 @@ from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.folders import snapshot_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.render.fit import clean
 from memreplay.render.units import count, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.shared.progress import Showing

@@ -15,8 +15,8 @@ from memreplay.commands.explore.palette import palette_of
 from memreplay.commands.explore.ranks import Rank, RankRows
 from memreplay.commands.explore.terminal import terminal_is_gone
 from memreplay.commands.explore.widgets import RowsView, Text
-from memreplay.render.fit import clean
 from memreplay.render.units import counted, size
+from memreplay.texts import clean
 
 
 class Ranks(App[Rank]):

@@ -29,7 +29,7 @@ from memreplay.commands.explore.telling import Teller
 from memreplay.commands.explore.terminal import terminal_is_gone
 from memreplay.commands.explore.widgets import CurveView, RowsView, Text
 from memreplay.errors import MemreplayError
-from memreplay.render.fit import clean
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     import re

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.code.plumbing import library_of
 from memreplay.commands.explore.commands_for import filter_words
 from memreplay.commands.explore.source_lines import lines_around
-from memreplay.render.fit import clean, cut_left, cut_right, wrap
+from memreplay.render.fit import cut_left, cut_right, wrap
 from memreplay.render.holders import title_of
 from memreplay.render.units import count, percent, signed_duration, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.explore.explored import Explored

@@ -15,9 +15,9 @@ from memreplay.export.page.fleet_records import FleetPage, PageAlike, PageRank
 from memreplay.export.page.html import page_html
 from memreplay.io.version import __version__
 from memreplay.render.blocks import blocks_of
-from memreplay.render.fit import clean
 from memreplay.render.ranks import ranks_words
 from memreplay.render.units import counted, signed_size, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.fleet.result import FleetRank, FleetReport, RankGroup

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from memreplay.render.fit import clean, cut_left
+from memreplay.render.fit import cut_left
 from memreplay.render.mapped import part_words
 from memreplay.render.plot import check_plot
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.fragmentation.result import (
@@ -27,6 +28,7 @@ Box = tuple[float, float, float, float]  # left, bottom, width, height
 def render_fragmentation_plot(report: FragmentationReport, fmt: str) -> bytes:
     """The picture as PNG or SVG: a panel a device."""
     check_plot()
+    import warnings
     from io import BytesIO
 
     import matplotlib as mpl
@@ -36,7 +38,9 @@ def render_fragmentation_plot(report: FragmentationReport, fmt: str) -> bytes:
     rows = [min(len(device.map), _MOST_ROWS) for device in devices]
     heights = [0.18 * max(row, 8) + 1.2 for row in rows] or [1.5]
     # What is in the file is text, never mathematics; and the same input gives the same bytes.
-    with mpl.rc_context({"text.parse_math": False, "svg.hashsalt": "memreplay"}):
+    chosen = mpl.rc_context({"text.parse_math": False, "svg.hashsalt": "memreplay"})
+    with chosen, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of letters that the font has not
         figure = Figure(figsize=(14, sum(heights) + 0.6), layout="constrained")
         figure.suptitle(clean(report.file))
         if devices:

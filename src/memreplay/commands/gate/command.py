@@ -269,8 +269,9 @@ def _render(report: GateReport, fmt: str, *, coloured: bool) -> str:
 
 def _text(report: GateReport, *, coloured: bool) -> str:
     from memreplay.commands.gate.text import gate_document
+    from memreplay.texts import clean, log_line
 
-    first = report.headline
+    first = log_line(clean(report.headline))
     if coloured:
         first = click.style(first, fg="green" if report.passed else "red", bold=True)
     return f"{first}\n\n{render_document(gate_document(report))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.commands.gate.result import GateReport
 from memreplay.commands.gate.shown import rest_words, shown_files
 from memreplay.commands.gate.words import rule_words
-from memreplay.render.fit import clean
+from memreplay.texts import workflow_message, workflow_property
 
 
 def render_gate_github(report: GateReport) -> str:
@@ -42,16 +42,8 @@ def render_gate_github(report: GateReport) -> str:
 def _command(kind: str, text: str, title: str, path: str | None = None, line: int = 0) -> str:
     properties = []
     if path is not None:
-        properties.append(f"file={_property(path)}")
+        properties.append(f"file={workflow_property(path)}")
         if line > 0:
             properties.append(f"line={line}")
-    properties.append(f"title={_property(title)}")
-    return f"::{kind} {','.join(properties)}::{_data(text)}"
-
-
-def _data(text: str) -> str:
-    return clean(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    properties.append(f"title={workflow_property(title)}")
+    return f"::{kind} {','.join(properties)}::{workflow_message(text)}"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport
 from memreplay.commands.gate.words import rule_words, scope_words
-from memreplay.render.fit import clean
+from memreplay.texts import clean, xml_inert
 
 
 def render_gate_junit(report: GateReport) -> str:
@@ -20,7 +20,7 @@ def render_gate_junit(report: GateReport) -> str:
     ElementTree.indent(root)
     # `clean` left nothing that XML cannot say.
     text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{xml_inert(text)}'
 
 
 def _suite(file: GatedFile) -> ElementTree.Element:

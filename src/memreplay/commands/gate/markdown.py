@@ -15,8 +15,8 @@ from memreplay.commands.gate.words import (
     of_words,
     rule_words,
 )
-from memreplay.render.escaping import markdown_line, markdown_text
 from memreplay.render.units import signed_size, size
+from memreplay.texts import markdown_line, markdown_text
 
 
 def render_gate_markdown(report: GateReport) -> str:

@@ -6,8 +6,8 @@ import string
 
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport, Kind
 from memreplay.io.version import __version__
-from memreplay.render.fit import clean
 from memreplay.render.strict_json import to_json
+from memreplay.texts import clean, sarif_text
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-._~/")
@@ -87,7 +87,7 @@ def _unreadable(file: GatedFile, rules: list[str]) -> list[dict[str, object]]:
             "ruleId": _id(_UNREADABLE),
             "ruleIndex": rules.index(_UNREADABLE),
             "level": "error",
-            "message": {"text": file.error},
+            "message": {"text": sarif_text(file.error)},
             "locations": [_location(_uri(file.file), 0)],
         }
     ]
@@ -111,7 +111,7 @@ def _result(file: GatedFile, finding: Finding, rules: list[str]) -> dict[str, ob
         "ruleId": _id(rule),
         "ruleIndex": rules.index(rule),
         "level": "error" if finding.failed else "note",
-        "message": {"text": finding.message},
+        "message": {"text": sarif_text(finding.message)},
         "locations": [location],
         "partialFingerprints": {"memreplayBudget/v1": _quoted(clean(of))},
     }

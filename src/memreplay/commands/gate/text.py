@@ -13,8 +13,9 @@ from memreplay.commands.gate.words import (
     rule_words,
 )
 from memreplay.render.document import Block, Document, Heading, Note, Place, Row, Table
-from memreplay.render.fit import clean, cut_right
+from memreplay.render.fit import cut_right
 from memreplay.render.units import signed_size, size
+from memreplay.texts import clean
 
 MOST_CELLS = 40  # of a budget's name
 WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}

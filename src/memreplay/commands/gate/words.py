@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from memreplay.analysis.code.operators import backward_of, operator_of
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
-from memreplay.render.fit import clean, cut_right
+from memreplay.render.fit import cut_right
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import count, counted, percent, signed_size, size
 from memreplay.snapshot.model import Frame
+from memreplay.texts import clean
 
 MOST_CELLS = 100  # of a function or a file, which a snapshot may make as long as it likes
 UNTRUSTED_HINT = "--allow-untrusted judges it anyway"

@@ -19,7 +19,7 @@ from memreplay.commands.mcp.paging import bounded
 from memreplay.commands.mcp.running import Threads
 from memreplay.commands.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
 from memreplay.io.version import __version__
-from memreplay.render.fit import clean
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

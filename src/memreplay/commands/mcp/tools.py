@@ -14,7 +14,8 @@ from memreplay.commands.mcp.listing import Checked, list_files
 from memreplay.commands.mcp.paging import Answers, paged
 from memreplay.errors import UsageError
 from memreplay.render.compact import CompactLine
-from memreplay.render.fit import clean, cut_right
+from memreplay.render.fit import cut_right
+from memreplay.texts import clean
 
 INSTRUCTIONS = """\
 Find out why GPU memory is high, from PyTorch memory snapshots that are replayed exactly. \

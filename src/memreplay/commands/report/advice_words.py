@@ -6,10 +6,10 @@ import shlex
 
 from memreplay.commands.oom.text import remedy_words
 from memreplay.commands.report.result import Advice, DeviceOverview
-from memreplay.render.fit import clean
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import counted, percent, size
 from memreplay.snapshot.model import Frame
+from memreplay.texts import clean
 
 SHOWN_ADVICE = 4
 # What stands before each: two words at most.

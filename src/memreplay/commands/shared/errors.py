@@ -63,6 +63,11 @@ def catching(ctx: click.Context) -> Iterator[None]:
     """
     try:
         yield
+    except click.ClickException as error:  # of a command line; click shows it
+        from memreplay.texts import clean
+
+        error.message = clean(error.message)
+        raise
     except KeyboardInterrupt:
         ctx.exit(INTERRUPTED)
     except BrokenPipeError:  # `memreplay peak snap.pkl | head`: no word, as other tools
@@ -99,14 +104,14 @@ def _words_of_writing(error: OSError) -> str:
 def complain(text: str) -> None:
     """An error, on stderr."""
     # A name or a message may hold anything; imported here, as only errors need it.
-    from memreplay.render.fit import clean
+    from memreplay.texts import clean
 
     click.echo(f"memreplay: error: {clean(text)}", err=True)
 
 
 def say(note: str) -> None:
     """A word on stderr that is no error."""
-    from memreplay.render.fit import clean
+    from memreplay.texts import clean
 
     click.echo(f"memreplay: {clean(note)}", err=True)
 

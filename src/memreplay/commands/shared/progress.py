@@ -177,6 +177,7 @@ def _make_counter(what: str) -> Progress:
 
 
 def _short_name(file: str) -> str:
-    from memreplay.render.fit import clean, fit_path
+    from memreplay.render.fit import fit_path
+    from memreplay.texts import clean
 
     return fit_path(clean(os.path.basename(name_of(file))), 30)

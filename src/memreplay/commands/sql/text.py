@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from memreplay.render.fit import cell_width, clean, cut_right, fit_path
+from memreplay.render.fit import cell_width, cut_right, fit_path
 from memreplay.render.units import counted
+from memreplay.texts import clean, log_line
 
 NULL = "null"
 _GAP = "  "
@@ -49,7 +50,7 @@ def table_lines(
     for batch in chain([[[title] for title in titles]], first, coming):
         padded = (column.padded(cells) for column, cells in zip(columns, batch, strict=True))
         for row in zip(*padded, strict=True):
-            yield _GAP.join(row).rstrip()
+            yield log_line(_GAP.join(row).rstrip())
 
 
 def _cells(column: Column) -> Iterable[str]:

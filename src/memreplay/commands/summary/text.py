@@ -6,7 +6,6 @@ import json
 
 from memreplay.commands.summary.result import DeviceSummary, RecordedRun, SnapshotSummary
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.render.fit import clean
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import (
     count,
@@ -16,6 +15,7 @@ from memreplay.render.units import (
     size,
     time_utc,
 )
+from memreplay.texts import clean
 
 _CONTAINERS = {"zstd": "Zstandard", "parquet": "Parquet tables", "arrow": "Arrow tables"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.commands.timeline.result import Series, TimelineReport
-from memreplay.render.fit import clean
+from memreplay.texts import clean
 
 COLUMNS = (
     "device",

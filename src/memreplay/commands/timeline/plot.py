@@ -8,11 +8,12 @@ from memreplay.commands.timeline.axis import Axis
 from memreplay.commands.timeline.result import Marks, Series, TimelineReport
 from memreplay.render.axes import Tick, byte_ticks
 from memreplay.render.document import Place
-from memreplay.render.fit import cell_width, clean, cut_left, cut_right, fit_place
+from memreplay.render.fit import cell_width, cut_left, cut_right, fit_place
 from memreplay.render.holders import group_row
 from memreplay.render.plot import check_plot
 from memreplay.render.units import size
 from memreplay.snapshot.model import By, Group
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.fit import cell_width, clean, cut_right
+from memreplay.render.fit import cell_width, cut_right
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import group_row, share, title_of, told_apart
 from memreplay.render.layout import MIN_WIDTH
@@ -40,6 +40,7 @@ from memreplay.render.units import (
     size,
 )
 from memreplay.snapshot.model import Span
+from memreplay.texts import clean
 
 MOST_WIDTH = 300
 MARGIN = 12  # of a picture: what its left axis may take

@@ -16,10 +16,10 @@ from memreplay.export.page.html import page_html
 from memreplay.export.page.making import page_data
 from memreplay.export.page.pages import page_of
 from memreplay.render.blocks import NoteBlock, blocks_of
-from memreplay.render.fit import clean
 from memreplay.render.units import size
 from memreplay.snapshot.model import MEASURES
 from memreplay.snapshot.page_view import HEIGHT, PageView
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule

@@ -7,9 +7,10 @@ from typing import Literal, NamedTuple
 
 from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.watch.result import WatchedDevice, WatchLine, WatchTotals
-from memreplay.render.fit import cell_width, clean, cut_right, fit_path
+from memreplay.render.fit import cell_width, cut_right, fit_path
 from memreplay.render.layout import pad
 from memreplay.render.units import count, counted, percent, signed_size, size
+from memreplay.texts import clean
 
 Level = Literal["plain", "dim", "strong", "over", "warning"]
 Styled = tuple[str, Level]

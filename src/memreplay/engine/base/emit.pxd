@@ -128,7 +128,8 @@ cdef inline void put_escape(Out* o, uint32_t unit) noexcept nogil:
 
 cdef inline void put_escaped(Out* o, const uint8_t* p, size_t n, bint is_json) noexcept nogil:
     # The inside of a JSON string, in ASCII; of text that is JSON already (is_json) only what is not
-    # ASCII changes. Bytes that are not UTF-8 come out as Tables.string() decodes them.
+    # ASCII changes. Bytes that are not UTF-8 come out as Tables.string() decodes them. Of ## the
+    # second is written as its number: the runner of a CI job obeys ##[...] in any line of a log.
     cdef bint surrogates = is_text(p, n)
     cdef uint32_t code = 0
     cdef size_t i = 0
@@ -136,6 +137,8 @@ cdef inline void put_escaped(Out* o, const uint8_t* p, size_t n, bint is_json) n
     while i < n:
         run = i
         while run < n and 32 <= p[run] < 127 and (is_json or (p[run] != 34 and p[run] != 92)):
+            if p[run] == 35 and run > 0 and p[run - 1] == 35:
+                break
             run += 1
         if run > i:
             put_bytes(o, p + i, run - i)

@@ -185,13 +185,33 @@ cdef void put_frame_line(Dump* d, uint32_t id) noexcept nogil:
     close_line(d)
 
 
+cdef bint put_first(Dump* d, uint32_t id) noexcept nogil:
+    # As put_plain, where a line begins: for the runner of a CI job ::name:: is a command there,
+    # behind spaces, too. So the first colon of two is written as its number. Was there anything?
+    cdef size_t n = 0
+    cdef size_t i = 0
+    cdef const uint8_t* p = interned(&d.tables.strings, id, &n)
+    while i < n and p[i] == 32:
+        i += 1
+    put_escaped(&d.out, p, i, False)
+    if i + 1 < n and p[i] == 58 and p[i + 1] == 58:
+        put_escape(&d.out, 58)
+        put_escaped(&d.out, p + i + 1, n - i - 1, False)
+    else:
+        put_escaped(&d.out, p + i, n - i, False)
+    return i < n
+
+
 cdef void put_frame_text(Dump* d, uint32_t id) noexcept nogil:
     #   forward /home/ana/gpt/model.py:72
     cdef const FrameKey* f = <const FrameKey*> d.tables.frames.data.data + id
     put_text(&d.out, b"  ")
-    put_plain(d, f.name)
-    put_byte(&d.out, 32)
-    put_plain(d, f.file)
+    if put_first(d, f.name):
+        put_byte(&d.out, 32)
+        put_plain(d, f.file)
+    else:
+        put_byte(&d.out, 32)
+        put_first(d, f.file)
     put_byte(&d.out, 58)
     put_i64(&d.out, f.line)
     put_byte(&d.out, 10)

@@ -10,13 +10,12 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from memreplay.io.version import __version__
-from memreplay.render.fit import clean
 from memreplay.render.record_json import plain
+from memreplay.texts import html_text, script_json
 
 if TYPE_CHECKING:
     from memreplay.export.page.fleet_records import FleetPage
@@ -57,8 +56,8 @@ def page_html(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<meta name="generator" content="memreplay {escape(__version__)}">
-<title>{escape(clean(page.title))}</title>
+<meta name="generator" content="memreplay {html_text(__version__)}">
+<title>{html_text(page.title)}</title>
 <link rel="icon" href="data:,">
 <style>"""
     yield head.encode()
@@ -91,4 +90,4 @@ def _json(page: Page | FleetPage) -> bytes:
     """The records, in ASCII: what is no letter of it is written as its number, a lone surrogate or
     a mark that turns text round among them."""
     text = json.dumps(plain(page), separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").encode("ascii")
+    return script_json(text).encode("ascii")

@@ -28,9 +28,9 @@ from memreplay.export.page.records import (
 from memreplay.export.page.segments import pieces, pools_of
 from memreplay.export.page.texts import Texts
 from memreplay.render.blocks import NoteBlock
-from memreplay.render.fit import clean
 from memreplay.render.reasons import reason_notes
 from memreplay.snapshot.model import MEASURES
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule

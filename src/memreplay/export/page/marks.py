@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.steps.boundaries import find_steps
 from memreplay.export.page.records import PageMark
-from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from memreplay.export.page.records import Page, PageData
 from memreplay.io.version import __version__
-from memreplay.render.fit import clean
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.render.blocks import ReportBlock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.render.fit import clean
+from memreplay.texts import clean
 
 
 class Texts:

@@ -6,6 +6,7 @@ import json
 from typing import IO, TYPE_CHECKING, Any
 
 from memreplay.export.tables.arrow import arrow
+from memreplay.texts import json_inert
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +96,9 @@ def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
     if column.type == "ids":
         found = pc.binary_join_element_wise("[", _joined(values, ", "), "]", "")
     elif column.type == "text":
-        words = pa.array([json.dumps(word) for word in values.dictionary.to_pylist()], pa.string())
+        words = pa.array(
+            [json_inert(json.dumps(word)) for word in values.dictionary.to_pylist()], pa.string()
+        )
         found = pa.DictionaryArray.from_arrays(values.indices, words).cast(pa.string())
     else:
         found = values.cast(pa.string())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from memreplay.export.tables.arrow import arrow
+from memreplay.texts import json_inert
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,7 +109,10 @@ def _texts(column: pa.Array) -> pa.Array:
     if types.is_null(kind):
         return pa.nulls(len(column), pa.string())
     if types.is_nested(kind) or types.is_interval(kind):
-        values = [None if one is None else json.dumps(_plain(one)) for one in column.to_pylist()]
+        values = [
+            None if one is None else json_inert(json.dumps(_plain(one)))
+            for one in column.to_pylist()
+        ]
         return pa.array(values, pa.string())
     if types.is_binary(kind) or types.is_large_binary(kind):
         values = [None if one is None else one.hex() for one in column.to_pylist()]
@@ -134,7 +138,7 @@ def _objects(names: Sequence[str], batch: pa.RecordBatch, after: str) -> memoryv
     pa = arrow()
     pieces: list[Any] = []
     for i, (name, column) in enumerate(zip(names, batch.columns, strict=True)):
-        opening = ("{" if not i else ", ") + json.dumps(name) + ": "
+        opening = ("{" if not i else ", ") + json_inert(json.dumps(name)) + ": "
         pieces += [opening, _json(column)]
     pieces.append("}" + after)
     scalars = [pa.scalar(piece) if isinstance(piece, str) else piece for piece in pieces]
@@ -159,6 +163,8 @@ def _json(column: pa.Array) -> pa.Array:
         found = _texts(column)
     else:
         coded = _texts(column).dictionary_encode()
-        words = pa.array([json.dumps(word) for word in coded.dictionary.to_pylist()], pa.string())
+        words = pa.array(
+            [json_inert(json.dumps(word)) for word in coded.dictionary.to_pylist()], pa.string()
+        )
         found = pa.DictionaryArray.from_arrays(coded.indices, words).cast(pa.string())
     return pc.fill_null(found, "null")

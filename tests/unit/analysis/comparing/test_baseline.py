@@ -48,6 +48,17 @@ def test_what_is_in_it() -> None:
     assert baseline.devices[0].reasons["active"] == ("blocks_assumed",)
 
 
+def test_categories_of_a_recording_are_its_own() -> None:
+    baseline = baseline_of(mr.open(ROOT / "tests/data" / "recorded_gpt.pkl.gz"))
+    named = {category for _, category, _ in scopes(baseline) if category}
+    assert {"parameters", "gradients", "optimizer state", "activations"} <= named
+    assert "weights (cast)" not in baseline.categories
+    assert set(baseline.categories) >= named
+    own = (Rule("mine", frames="model"),)
+    found = baseline_of(mr.open(ROOT / "tests/data" / "recorded_gpt.pkl.gz"), rules=own)
+    assert "gradients" in found.categories
+
+
 def test_what_budgets_ask_for_is_in_it() -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     budgets = [

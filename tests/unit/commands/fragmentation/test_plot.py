@@ -40,3 +40,10 @@ def test_png() -> None:
 def test_nothing_to_draw() -> None:
     drawn = render_fragmentation_plot(report(SnapshotBuilder().build()), "svg")
     assert b"no segments at this moment" in drawn
+
+
+@pytest.mark.filterwarnings("error")
+def test_letters_that_the_font_has_not() -> None:
+    made = SnapshotBuilder().segment_alloc(1 << 20, 2 << 20)
+    made.alloc(1 << 20, 512, frames=[("名前", "/w/訓練.py", 1)])
+    assert "名前" in render_fragmentation_plot(report(made.build()), "svg").decode()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from memreplay.commands.gate.markdown import render_gate_markdown
-from memreplay.render.escaping import markdown_line, markdown_text
 from tests.unit.commands.gate.gates import EVERY, HOSTILE, NOT_JUDGED, PASSED, PEAK, WHOLE, report
 
 
@@ -39,13 +38,8 @@ def test_tables_are_whole() -> None:
 
 
 def test_text_is_as_it_is() -> None:
-    assert markdown_text("a_b*c`d|e[f](g)<h>&@i") == (r"a\_b\*c\`d\|e\[f\](g)&lt;h&gt;&amp;&#64;i")
-    assert markdown_text("+1 GiB") == "+1 GiB"
-    assert markdown_line("# no heading") == r"\# no heading"
-    assert markdown_line("1. no list") == r"\1. no list"
-    assert markdown_text("https://x.y") == "https&#58;//x.y"
-    assert markdown_text("a\nb") == r"a\\nb"
     text = render_gate_markdown(HOSTILE)
     assert "<b>" not in text
+    text = re.sub("`[^`]*`", "", text)  # what could be a link is code
     assert "@all" not in text
     assert "](b)" not in text.replace(r"\](b)", "")

@@ -16,8 +16,8 @@ from memreplay.export.page.lives import Lives, lives
 from memreplay.export.page.making import page_data
 from memreplay.export.page.records import PageDevice
 from memreplay.render.blocks import NoteBlock
-from memreplay.render.fit import clean
 from memreplay.snapshot.model import MEASURES
+from memreplay.texts import clean
 from tests import build, oracle, oracle_measures
 from tests.build import START_US, SnapshotBuilder
 from tests.conftest import SNAPSHOTS

@@ -55,11 +55,15 @@ def test_any_name_is_one_frame_of_one_line(names: list[str]) -> None:
     assert all(path)
 
 
+TRAIN = "device 0;train (/home/u/train.py:99)"
+HOSTILE = 'a:b\\n"c"\\x1b[31m\\u2028<é训>'
+
+
 def test_the_whole_file() -> None:
     report = stacks_report(views.opened(views.everything()))
     lines = b"".join(render_collapsed(report)).decode().splitlines()
     assert lines == [
-        'device 0;train (/home/u/train.py:99);a:b "c" [31m <é训> (/tmp/x:y z.py:3) 3000',
+        f"{TRAIN};{HOSTILE} (/tmp/x:y z.py:3) 3000",
         "device 0;train (/home/u/train.py:99);Block.forward (/home/u/model.py:10) 1000",
         "device 0;train (/home/u/train.py:99) 700",
         "device 1;train (/home/u/train.py:99);Block.forward (/home/u/model.py:10) 10",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from memreplay.commands.explore.rows.row import MORE, Line, Shown, frame_texts
 from memreplay.engine.query import _groups
-from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, percent, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from memreplay.commands.explore.rows.row import FIRST_ROWS, MORE, Line, Shown, frame_texts, how
-from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.explore.rows.allocations import Allocations

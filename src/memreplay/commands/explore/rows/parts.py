@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from memreplay.commands.explore.rows.row import Line, Shown
-from memreplay.render.fit import clean
 from memreplay.render.units import count, percent, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper

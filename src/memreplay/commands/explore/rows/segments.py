@@ -9,8 +9,8 @@ from memreplay.analysis.groups.dimensions import pool_label, stream_label
 from memreplay.analysis.groups.mapped import pool_of
 from memreplay.commands.explore.rows.row import FIRST_ROWS, MOST_ROWS, Line, Shown, frame_texts
 from memreplay.engine.query import _blockmap
-from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.commands.explore.rows.allocations import Allocations

@@ -1,0 +1,261 @@
+"""No text of a file acts in any output: every command in every format, with hostile texts at every
+place of a snapshot and in its name, judged by parsers that know nothing of memreplay."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memreplay.commands.app import COMMANDS, app
+from memreplay.snapshot.model import WAYS
+from tests import judging
+from tests.commanding import command_runner
+from tests.examples import examples
+from tests.hostile import PIECES, file_name, hostile_snapshot, several_texts, texts
+from tests.judging import Judge
+
+# How each format is judged. One that is missing here is a failure, as it is judged by nobody.
+FORMATS: dict[str, Judge] = {
+    "text": judging.plain,
+    "markdown": judging.markdown,
+    "json": judging.as_json,
+    "ndjson": judging.ndjson,
+    "csv": judging.comma_separated,
+    "github": judging.github,
+    "junit": judging.junit,
+    "sarif": judging.sarif,
+    "png": judging.png,
+    "svg": judging.svg,
+    "html": judging.page,
+    "perfetto": judging.perfetto,
+    "chrome": judging.utf8_json,
+    "speedscope": judging.as_json,
+    "collapsed": judging.collapsed,
+    "pprof": judging.pprof,
+    "memory-timeline": judging.as_json,
+    "parquet": judging.parquet,
+    "arrow": judging.arrow,
+    "pickle": judging.pickled,
+}
+# Of commands without --format.
+PLAIN: dict[str, Judge] = {"view": judging.page, "baseline": judging.as_json}
+# What these show of a file is tested elsewhere: below, and where there is a program to run.
+APART = {"explore", "mcp", "dryrun", "record", "help", "completion"}
+
+PICTURES = ("png", "svg")
+INTO_FILES = ("view", "baseline", "slice", "convert", "export")
+# Of formats and options without which there is nothing to judge.
+ALSO: dict[str, list[str]] = {
+    "memory-timeline": ["--device", "0"],
+    "collapsed": ["--device", "0"],  # else each line begins with a device
+}
+ALWAYS: dict[str, list[str]] = {"--no-config": [], "--workers": ["1"]}
+# Of files: they stand at the begin of lines, and in titles.
+NAMES = ("::stop-commands::evil\x1b[31m", "@evil ##[group]\n::error::<b>")
+ODD = PIECES[1::2] + PIECES[::2]
+
+ENV = {"COLUMNS": "100", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_STEP_SUMMARY": None}
+QUERIES = (
+    "select * from flat",
+    'select name as "::error::evil" from annotations',
+    "select function, file, line from frames",
+)
+# What else is asked, so that each text is shown somewhere.
+MORE: dict[str, list[list[str]]] = {
+    "peak": [[], ["--tree"], ["--peaks", "2", "--all-frames"], *(["--by", one] for one in WAYS)],
+    "at": [
+        ["--list"],
+        ["--annotations"],
+        ["--end", "--all-frames"],
+        *(["--event", "12", "--by", one] for one in WAYS),
+    ],
+    "timeline": [[], ["--by", "stack"], ["--by", "category"], ["--by", "module"]],
+    "allocations": [[], ["--by", "file"], ["--by", "module", "--temporary", "3"]],
+    "categories": [[], ["--over-time"]],
+    "diff": [[], ["--all", "--all-frames"], ["--by", "function"], ["--by", "module"]],
+    "gate": [
+        ["--max-peak", "1B"],
+        ["--max-growth", "1%", "--max-growth-bytes", "1B", "--base"],
+        ["--no-leaks", "--no-oom", "--max-fragmentation", "0%", "--max-reserved", "1B"],
+        ["--max-peak", "1TiB", "--allow-untrusted"],
+    ],
+    "segments": [[], ["--list"]],
+    "leaks": [[], ["--by", "function"], ["--by", "file"]],
+    "fragmentation": [[], ["--map"], ["--by", "file"]],
+    "oom": [[], ["--all", "--all-frames"]],
+    "simulate": [["--search"], ["--set", "expandable_segments:True"]],
+    "watch": [["--once", "--settle", "0"]],
+}
+
+
+def commands() -> dict[str, click.Command]:
+    """All that there are."""
+    context = click.Context(app)
+    found = {name: app.get_command(context, name) for name in app.list_commands(context)}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def formats(command: click.Command) -> list[str]:
+    """What --format of a command takes."""
+    for one in command.params:
+        if "--format" in one.opts:
+            assert isinstance(one.type, click.Choice)
+            return [str(choice) for choice in one.type.choices]
+    return []
+
+
+def has(command: click.Command, option: str) -> bool:
+    return any(option in one.opts for one in command.params)
+
+
+class Files:
+    """Snapshots of hostile texts in a folder: two of one program, and ranks."""
+
+    def __init__(self, folder: Path, words: list[str], name: str) -> None:
+        self.folder, self.words = folder, words
+        # By names of their own, not by paths: those would stand before what is at a line's begin.
+        self.snap = Path(f"{file_name(name)}.pkl")
+        self.other = Path(f"{file_name('o' + name)}.pkl")
+        self.run = Path(file_name(f"r{name}"))
+        self.out = Path("out")
+        self.run.mkdir()
+        for path, scale in ((self.snap, 1), (self.other, 2)):
+            path.write_bytes(pickle.dumps(hostile_snapshot(words, scale=scale)))
+        for rank in range(2):
+            path = self.run / f"{file_name(name)}_rank{rank}.pkl"
+            path.write_bytes(pickle.dumps(hostile_snapshot(words, scale=1 + rank)))
+        (self.run / f"{file_name(name)}_rank2.pkl").write_bytes(b"broken")
+
+    def arguments(self, name: str, command: click.Command) -> list[list[str]]:
+        """What a command is given in place of its arguments."""
+        snap, other, run = map(os.fspath, (self.snap, self.other, self.run))
+        given = {
+            "base": [snap],
+            "new": [other],
+            "sources": [run],
+            "folders": [run],
+            "file": [snap],
+            "files": [snap],
+        }
+        if name == "sql":
+            return [[snap], *([snap, query] for query in QUERIES)]
+        found = [
+            word
+            for one in command.params
+            if isinstance(one, click.Argument)
+            for word in given[str(one.name)]
+        ]
+        several = [[run], [snap, other]] if name == "gate" else []
+        several += [[run, run]] if name == "diff" else []
+        return [found, *several]
+
+
+@contextmanager
+def files_of(words: list[str], name: str) -> Iterator[Files]:
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            yield Files(Path(folder), words, name)
+        finally:
+            os.chdir(before)
+
+
+def run(arguments: list[str], **env: str | None) -> Any:
+    """A command; it ends in a way that it means to, and what it says on stderr is judged."""
+    result = command_runner().invoke(app, arguments, env={**ENV, **env})
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    judging.plain(result.stderr_bytes)
+    return result
+
+
+def calls(name: str, files: Files, *, pictures: bool = True) -> Iterator[tuple[list[str], str]]:
+    """(arguments, format) of each call of a command; a format of "" is the only one."""
+    command = EVERY[name]
+    for kind, named in enumerate(files.arguments(name, command)):
+        # Of what takes long, processes and pictures, a few will do.
+        for number, more in enumerate(MORE.get(name, [[]])[: 1 if kind else None]):
+            asked = [*more, os.fspath(files.other)] if more[-1:] == ["--base"] else more
+            for fmt in formats(command) or [""]:
+                if fmt in PICTURES and (not pictures or number > 1):
+                    continue
+                if kind and name == "gate" and fmt not in ("text", "markdown", "github"):
+                    continue
+                said = [name, *named, *asked, *ALSO.get(fmt, [])]
+                for option, value in ALWAYS.items():
+                    if has(command, option):
+                        said += [option, *value]
+                yield [*said, "--format", fmt] if fmt else said, fmt
+
+
+def judged(said: list[str], fmt: str, files: Files) -> bool:
+    """What a call writes, judged; whether it wrote anything."""
+    name = said[0]
+    # What is watched comes as it comes: an object a line.
+    judge = FORMATS["ndjson" if name == "watch" and fmt == "json" else fmt] if fmt else PLAIN[name]
+    shutil.rmtree(files.out, ignore_errors=True)
+    files.out.unlink(missing_ok=True)
+    if name in INTO_FILES or fmt in PICTURES:
+        run([*said, "--output", os.fspath(files.out), "--force"])
+        written = list(files.out.iterdir() if files.out.is_dir() else [files.out])
+        for path in written:
+            if path.exists():
+                judge(path.read_bytes())
+        return files.out.exists()
+    result = run(said)
+    if result.stdout_bytes:
+        judge(result.stdout_bytes)
+    if fmt == "text":
+        judging.coloured(run(said, FORCE_COLOR="1", NO_COLOR=None).stdout_bytes)
+    return bool(result.stdout_bytes)
+
+
+EVERY = {name: command for name, command in commands().items() if name not in APART}
+
+
+def test_every_command_and_every_format_is_judged() -> None:
+    assert set(COMMANDS) >= APART
+    for name, command in EVERY.items():
+        assert formats(command) or name in PLAIN, f"{name}: how is what it writes judged?"
+        for fmt in formats(command):
+            assert fmt in FORMATS, f"{name} --format {fmt}: how is it judged?"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_text_acts(name: str) -> None:
+    """With each hostile text at least once at the begin of one."""
+    wrote: dict[str, bool] = {}
+    # A snapshot has room for half of them.
+    for half in range(2):
+        words = [f"{one} {other}" for one, other in zip(PIECES[half::2], ODD, strict=False)]
+        with files_of(words, NAMES[half]) as files:
+            for said, fmt in calls(name, files, pictures=not half):
+                wrote[fmt] = judged(said, fmt, files) or wrote.get(fmt, False)
+    assert all(wrote.values()), f"{name} has written nothing: {wrote}"
+
+
+@settings(max_examples=examples(40))
+@given(
+    words=several_texts(),
+    name=texts,
+    command=st.sampled_from(sorted(EVERY)),
+    data=st.data(),
+)
+def test_no_text_acts_in_any_order(
+    words: list[str], name: str, command: str, data: st.DataObject
+) -> None:
+    with files_of(words, name) as files:
+        said, fmt = data.draw(st.sampled_from(list(calls(command, files))))
+        judged(said, fmt, files)
