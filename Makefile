@@ -14,6 +14,7 @@ ROUNDS      ?= 3
 FUZZ_ARGS   ?=
 GUIDED_ARGS ?=
 COVERED_ARGS ?=
+SCALE_ARGS  ?=
 BASE        ?=
 MUTANT_ARGS ?=
 PUBLIC_ARGS ?=
@@ -38,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize portable cross fuzz guided native-coverage coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize portable cross fuzz guided native-coverage scale coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -101,6 +102,9 @@ native-coverage: build/covered/built.stamp ## lines of the native modules that b
 	find build/covered -name '*.gcda' -delete
 	PYTHONPATH=$(abspath build/covered)/lib $(BIN)/python -m tests.guided.reached $(COVERED_ARGS)
 	$(BIN)/python ci/native_coverage.py build/covered
+
+scale: $(VENV)/built.stamp ## each command on many events, stacks, segments, devices, annotations, pools; SCALE_ARGS="--scale 1 --of pools"
+	$(BIN)/python bench/scale.py $(SCALE_ARGS)
 
 # Without random examples, real files and native modules: what is traced takes twice as long. And in
 # another zone than the suite.

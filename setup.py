@@ -68,7 +68,8 @@ sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link
 GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
 if GUIDED:
     # Of what clang calls an overflow most is nothing added to no pointer; gcc's build has the rest.
-    sanitized[0].extend(["-fsanitize=fuzzer-no-link", "-fno-sanitize=pointer-overflow", "-Wno-sign-compare"])
+    sanitized[0].extend(["-fsanitize=fuzzer-no-link", "-fno-sanitize=pointer-overflow"])
+    sanitized[0].append("-Wno-sign-compare")
 
 
 def compiler_flags(source: Path) -> list[str]:

@@ -67,20 +67,21 @@ def event(action: str, addr: int, size: int, at: int, pool: tuple[int, int] = (0
         "addr": addr,
         "size": size,
         "stream": 0,
-        "time_us": 1_700_000_000_000_000 + at,
+        "time_us": EPOCH + at,
         "frames": FRAMES,
         "pool_id": pool,
     }
 
 
 FRAMES = [FRAME]
+EPOCH = 1_700_000_000_000_000
 LIFE = ("alloc", "free_requested", "free_completed")
 
 
 def segment(number: int, device: int, live: int, pool: tuple[int, int] = (0, 0)) -> Snapshot:
     """One of 2 MiB whose first `live` bytes are allocated."""
     address = BASE + (number << 21)
-    block = {"address": address, "size": live, "requested_size": live, "frames": FRAMES}
+    used = {"address": address, "size": live, "requested_size": live, "frames": FRAMES}
     rest = {"address": address + live, "size": (2 << 20) - live, "requested_size": 0, "frames": []}
     return {
         "device": device,
@@ -94,10 +95,8 @@ def segment(number: int, device: int, live: int, pool: tuple[int, int] = (0, 0))
         "segment_pool_id": pool,
         "is_expandable": False,
         "frames": [],
-        "blocks": [
-            {**block, "state": "active_allocated"},
-            {**rest, "state": "inactive"},
-        ],
+        "blocks": [{**used, "state": "active_allocated"}] * bool(live)
+        + [{**rest, "state": "inactive"}],
     }
 
 
@@ -133,19 +132,20 @@ def annotations(count: int) -> Snapshot:
     noted, trace = [], [event("segment_alloc", BASE, 2 << 20, 0)]
     for i in range(count // 2):
         for stage, at in (("START", 10 * i), ("END", 10 * i + 9)):
-            time_us = 1_700_000_000_000_000 + at
-            noted.append({"stage": stage, "name": f"step {i}", "device": 0, "time_us": time_us})
-        trace += (
-            event("alloc", BASE, 512, 10 * i + 1),
-            event("free_requested", BASE, 512, 10 * i + 2),
-            event("free_completed", BASE, 512, 10 * i + 3),
-        )
-    return whole([segment(0, 0, 512) | {"allocated_size": 0}], [trace], noted)
+            name, time_us = f"ProfilerStep#{i}", EPOCH + at
+            noted.append({"stage": stage, "name": name, "device": 0, "time_us": time_us})
+        trace += [event(action, BASE, 512, 10 * i + 1) for action in LIFE]
+    return whole([segment(0, 0, 0)], [trace], noted)
 
 
 def pools(count: int) -> Snapshot:
-    """Each with one allocation that lives."""
-    trace = [event("alloc", BASE + 512 * i, 512, i, (0, i + 1)) for i in range(count)]
+    """Each with a segment for one allocation; in the end all are given back."""
+    trace: list[Snapshot] = []
+    for i in range(count):
+        pool = (0, i + 1)
+        trace.append(event("segment_alloc", BASE, 2 << 20, i, pool))
+        trace += [event(action, BASE, 512, i, pool) for action in LIFE]
+        trace.append(event("segment_free", BASE, 2 << 20, i, pool))
     return whole([], [trace])
 
 
@@ -178,17 +178,22 @@ def above(more: float, less: float, base: float, least: float) -> float:
     return (more - base) / (less - base) if less - base >= least else 0.0
 
 
+def named(kind: str, count: int, folder: Path) -> Path:
+    return folder / f"{kind}-{count}.pkl"
+
+
 def rows(
     kind: str, scale: float, folder: Path, todo: list[Command], base: dict[str, Run]
 ) -> Iterator[Row]:
     """Each command on a file of this kind, and on one of a quarter."""
-    most, make = KINDS[kind]
-    count = int(most * scale)
+    count = int(KINDS[kind][0] * scale)
     files = {}
     for of in (count // PART, count):
-        files[of] = folder / f"{kind}-{of}.pkl"
+        files[of] = named(kind, of, folder)
         if not files[of].exists():
-            make(of, files[of])
+            # In a process of its own: what this one takes at most, those that it starts begin with.
+            asked = [sys.executable, __file__, "--make", kind, str(of), "--folder", str(folder)]
+            subprocess.run(asked, check=True)
     for command in todo:
         try:
             less, more = (run(command, file) for file in files.values())
@@ -223,7 +228,7 @@ def measured(command: Command, small: Path, otherwise: Command) -> Run:
         return run(otherwise, small)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -234,7 +239,12 @@ def main() -> int:
     add("--most", type=float, default=0, help="fail where time or memory grow by more")
     add("--folder", type=Path, help="where files are made, and kept")
     add("--json", type=Path, help="write all rows there")
-    options = parser.parse_args()
+    add("--make", nargs=2, metavar=("KIND", "COUNT"), help="make this file, and no table")
+    options = parser.parse_args(arguments)
+    if options.make:
+        kind, count = options.make[0], int(options.make[1])
+        KINDS[kind][1](count, named(kind, count, options.folder))
+        return 0
     todo = own_commands(sys.executable)
     if options.commands:
         todo = [one for one in todo if one.name.startswith(tuple(options.commands.split(",")))]
@@ -243,7 +253,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder: Path = options.folder or Path(scratch)
         small = Path(scratch) / "small.pkl"
-        KINDS["segments"][1](200, small)
+        with small.open("wb") as file:
+            pickle.dump(segments(200), file)
         base = {command.name: measured(command, small, todo[0]) for command in todo}
         for kind in options.of.split(","):
             print(f"{kind}: {int(KINDS[kind][0] * options.scale):,}", flush=True)

@@ -62,10 +62,10 @@ def main() -> int:
         missed = sorted(number for number, count in lines.items() if not count)
         whole, ran = whole + len(lines), ran + len(lines) - len(missed)
         share = 100 * (1 - len(missed) / max(len(lines), 1))
-        print(f"{name:55}{len(lines):>7}{share:>8.1f} %", end="")
-        print(f"  {runs(missed)}" if options.missed and missed else "")
+        named = f"  {runs(missed)}" if options.missed and missed else ""
+        sys.stdout.write(f"{name:55}{len(lines):>7}{share:>8.1f} %{named}\n")
     share = 100 * ran / max(whole, 1)
-    print(f"{'all':55}{whole:>7}{share:>8.1f} %")
+    sys.stdout.write(f"{'all':55}{whole:>7}{share:>8.1f} %\n")
     return share < FLOOR
 
 

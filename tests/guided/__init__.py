@@ -1,1 +1,1 @@
-"""A second fuzzer: libFuzzer, which follows what leads to native code that no input reached before."""
+"""A second fuzzer: libFuzzer, which follows what leads to native code not reached before."""

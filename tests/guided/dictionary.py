@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickletools
 import struct
 
-NAMES = """
+WRITTEN = """
     segments device_traces allocator_settings external_annotations address total_size
     stream segment_type segment_pool_id allocated_size active_size requested_size
     is_expandable frames blocks size state history addr real_size filename line name
@@ -22,7 +22,8 @@ NAMES = """
     garbage_collection_threshold expandable_segments pinned_num_register_threads
     release_lock_on_cudamalloc pinned_use_cuda_host_register roundup_power2_divisions
     graph_capture_record_stream_reuse
-""".split()
+"""
+NAMES = WRITTEN.split()
 NUMBERS = (0, 1, 255, 256, 512, 2**21, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -1)
 
 
