@@ -80,7 +80,7 @@ LIFE = ("alloc", "free_requested", "free_completed")
 
 def segment(number: int, device: int, live: int, pool: tuple[int, int] = (0, 0)) -> Snapshot:
     """One of 2 MiB whose first `live` bytes are allocated."""
-    address = BASE + (number << 21)
+    address = BASE + (number << 22)
     used = {"address": address, "size": live, "requested_size": live, "frames": FRAMES}
     rest = {"address": address + live, "size": (2 << 20) - live, "requested_size": 0, "frames": []}
     return {
@@ -95,8 +95,8 @@ def segment(number: int, device: int, live: int, pool: tuple[int, int] = (0, 0))
         "segment_pool_id": pool,
         "is_expandable": False,
         "frames": [],
-        "blocks": [{**used, "state": "active_allocated"}] * bool(live)
-        + [{**rest, "state": "inactive"}],
+        "blocks": [{**used, "state": "active_allocated"}] * (live > 0)
+        + [{**rest, "state": "inactive"}] * (live < 2 << 20),
     }
 
 
@@ -108,16 +108,16 @@ def segments(count: int) -> Snapshot:
     """Each with one allocation that lives."""
     trace: list[Snapshot] = []
     for i in range(count):
-        at = BASE + (i << 21)
-        trace += (event("segment_alloc", at, 2 << 20, 2 * i), event("alloc", at, 512, 2 * i + 1))
-    return whole([segment(i, 0, 512) for i in range(count)], [trace])
+        at = BASE + (i << 22)
+        trace += (event("segment_alloc", at, 2 << 20, 2 * i), event("alloc", at, 2 << 20, 2 * i + 1))
+    return whole([segment(i, 0, 2 << 20) for i in range(count)], [trace])
 
 
 def devices(count: int) -> Snapshot:
     """Each with a few events and a segment."""
     traces = []
     for i in range(count):
-        at = BASE + (i << 21)
+        at = BASE + (i << 22)
         first = [event("segment_alloc", at, 2 << 20, 0), event("alloc", at, 512, 1)]
         more = [
             event(action, at + 512, 512, 2)
@@ -139,14 +139,14 @@ def annotations(count: int) -> Snapshot:
 
 
 def pools(count: int) -> Snapshot:
-    """Each with a segment for one allocation; in the end all are given back."""
-    trace: list[Snapshot] = []
-    for i in range(count):
-        pool = (0, i + 1)
+    """Each but the first, with which it ends, with a segment for one allocation, given back."""
+    trace = [event("segment_alloc", BASE + (1 << 22), 2 << 20, 0)]
+    for i in range(1, count):
+        pool = (0, i)
         trace.append(event("segment_alloc", BASE, 2 << 20, i, pool))
         trace += [event(action, BASE, 512, i, pool) for action in LIFE]
         trace.append(event("segment_free", BASE, 2 << 20, i, pool))
-    return whole([], [trace])
+    return whole([segment(1, 0, 0)], [trace])
 
 
 KINDS: dict[str, tuple[int, Make]] = {
