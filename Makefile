@@ -12,6 +12,10 @@ SPREAD      := -n auto --maxprocesses 8 --dist worksteal --benchmark-disable
 SIZES       ?= 25,100
 ROUNDS      ?= 3
 FUZZ_ARGS   ?=
+GRAPHS_ARGS ?=
+GUIDED_ARGS ?=
+COVERED_ARGS ?=
+SCALE_ARGS  ?=
 BASE        ?=
 MUTANT_ARGS ?=
 PUBLIC_ARGS ?=
@@ -36,7 +40,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize portable cross fuzz coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize portable cross fuzz graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -91,6 +95,21 @@ cross: ## the C of all modules compiled for Windows, macOS and Linux elsewhere, 
 fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
 fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
+
+graphs: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
+graphs: $(SAN)/built.stamp ## graphs of objects, in any opcodes, to the sanitized build; GRAPHS_ARGS="--seconds 600 --seed 1"
+	$(SANITIZED) -m tests.graphs $(GRAPHS_ARGS)
+
+guided: ## inputs that libFuzzer makes, by what they reach in native code, 3 minutes a target; GUIDED_ARGS="--seconds 3600 --keep"
+	ci/guided $(GUIDED_ARGS)
+
+native-coverage: build/covered/built.stamp ## lines of the native modules that both fuzzers reach; COVERED_ARGS="--inputs 50000"
+	find build/covered -name '*.gcda' -delete
+	PYTHONPATH=$(abspath build/covered)/lib $(BIN)/python -m tests.guided.reached $(COVERED_ARGS)
+	$(BIN)/python ci/native_coverage.py build/covered
+
+scale: $(VENV)/built.stamp ## each command on many events, stacks, segments, devices, annotations, pools; SCALE_ARGS="--scale 1 --of pools"
+	$(BIN)/python bench/scale.py $(SCALE_ARGS)
 
 # Without random examples, real files and native modules: what is traced takes twice as long. And in
 # another zone than the suite.
@@ -182,6 +201,15 @@ SOURCES = $(NATIVE) $(CARD) $(shell find src -name '*.py')
 
 $(SAN)/built.stamp: $(VENV)/dev.stamp $(SOURCES)
 	@export MEMREPLAY_SANITIZE=$(SANITIZE) && $(ASIDE)
+	@touch $@
+
+# By clang: ci/guided says which.
+build/guided/built.stamp: $(VENV)/dev.stamp $(SOURCES)
+	@export CC=$(CC) MEMREPLAY_SANITIZE=guided && $(ASIDE)
+	@touch $@
+
+build/covered/built.stamp: $(VENV)/dev.stamp $(SOURCES)
+	@export MEMREPLAY_COVERAGE=1 && $(ASIDE)
 	@touch $@
 
 build/portable/built.stamp: $(VENV)/dev.stamp $(SOURCES)

@@ -2,8 +2,9 @@
 
 MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
-                       engine ("base,read") for these alone
-MEMREPLAY_COVERAGE=1   line tracing for coverage
+                       engine ("base,read") for these alone; "guided" for clang, with what
+                       libFuzzer follows
+MEMREPLAY_COVERAGE=1   for gcov, by lines of the .pyx and .pxd files
 MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
@@ -59,15 +60,22 @@ standard = ["-std=c11"] if PORTABLE and os.name == "posix" else []
 if PORTABLE:  # -O1 compiles in half of the time
     compile_args = [*compile_args, "-O1", *standard]
 link_args: list[str] = []
+if COVERAGE:
+    compile_args, link_args = ["-O0", "-g1", "-Wno-sign-compare", "--coverage"], ["--coverage"]
 flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
 sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
+GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
+if GUIDED:
+    # Of what clang calls an overflow most is nothing added to no pointer; gcc's build has the rest.
+    sanitized[0].extend(["-fsanitize=fuzzer-no-link", "-fno-sanitize=pointer-overflow"])
+    sanitized[0].append("-Wno-sign-compare")
 
 
 def compiler_flags(source: Path) -> list[str]:
     """Those of one module."""
     asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
-    if SANITIZE and ("1" in asked or source.parent.name in asked):
+    if SANITIZE and (GUIDED or "1" in asked or source.parent.name in asked):
         return sanitized[0]
     # What Python calls, for the most part: the loops are in the modules below, where -O3 pays.
     if source.name.startswith("_") or source.stem == SHARED.rpartition(".")[2]:
@@ -84,7 +92,6 @@ directives = {
     "initializedcheck": DEBUG,
     "embedsignature": True,
     "freethreading_compatible": True,
-    "linetrace": COVERAGE,
 }
 
 # What Cython would write into each module that needs it, memoryviews above all: once for all of
@@ -162,8 +169,6 @@ dryrun = [
 ]
 
 MACROS: list[tuple[str, str | None]] = []
-if COVERAGE:
-    MACROS.append(("CYTHON_TRACE", "1"))
 if STABLE_ABI:
     MACROS.append(("Py_LIMITED_API", f"0x{STABLE[0]:02x}{STABLE[1]:02x}0000"))
 if PORTABLE:
@@ -286,6 +291,7 @@ class Compiled(build_ext):
             "compiler_directives": directives,
             "include_path": ["src"],
             "build_dir": c_folder,
+            "emit_linenums": COVERAGE,
             "shared_utility_qualified_name": SHARED,
             "force": True,
             "cache": cache_folder(),

@@ -27,6 +27,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data"
@@ -129,6 +130,14 @@ class Result:
     peak_rss_bytes: int
     ratio: float
     runs_s: tuple[float, ...]
+
+
+class Run(NamedTuple):
+    """What one run took: seconds of the clock or those it told, of CPU, and its peak memory."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_rss_bytes: int
 
 
 class CommandFailedError(Exception):
@@ -237,8 +246,8 @@ def tables(file: Path, folder: Path) -> Path:
 MADE = {"PACKED": packed, "TABLES": tables}
 
 
-def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) -> tuple[float, int]:
-    """Seconds and peak resident bytes of one run; `made` are files that stand for words."""
+def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) -> Run:
+    """One run; `made` are files that stand for words."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         target = file
         if command.fresh_link:
@@ -270,7 +279,8 @@ def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) ->
             seconds = float(last)
         if code:
             raise CommandFailedError(f"{command.name} ended with {code} on {file.name}: {last}")
-    return seconds, usage.ru_maxrss * kilobytes()
+    cpu_seconds = usage.ru_utime + usage.ru_stime
+    return Run(seconds, cpu_seconds, usage.ru_maxrss * kilobytes())
 
 
 def kilobytes() -> int:
@@ -299,7 +309,7 @@ def measure(file: Path, made: Mapping[str, Path], todo: list[Command], rounds: i
     for number in range(rounds):
         for command in todo:
             show_progress(f"{file.name}: round {number + 1}, {command.name} …")
-            elapsed, peak = run(command, file, made)
+            elapsed, _, peak = run(command, file, made)
             seconds[command.name].append(elapsed)
             rss[command.name] = max(rss[command.name], peak)
     show_progress("")

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import settings
 
 # Of the project's own tools; with programs that few have; on real files; with an object store.
-FOLDERS = frozenset(("bench", "browser", "fuzz", "helpers", "mutants", "recording", "truth"))
+FOLDERS = frozenset(
+    ("bench", "browser", "fuzz", "guided", "helpers", "mutants", "recording", "truth")
+)
 MARKS = ("slow", "browser", "viewers")
 FIXTURES = frozenset(("corpus", "corpus_file", "proxy", "store"))
 

@@ -179,4 +179,4 @@ def test_each_way_to_hand_a_snapshot_over(tmp_path: Path) -> None:
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).build()))
     found = [compare.run(way, path) for way in compare.ways_in(sys.executable)]
     assert len(found) == len(compare.WAYS) > 5
-    assert all(seconds > 0 and rss > 0 for seconds, rss in found)
+    assert all(one.seconds > 0 and one.peak_rss_bytes > 0 for one in found)

@@ -42,6 +42,17 @@ cdef inline int buf_reserve(Buf* b, size_t extra) noexcept nogil:
     return 0
 
 
+cdef inline int buf_begin(Buf* b, size_t n) noexcept nogil:
+    # Room for `n` items in an empty one, for those of which there are many that stay short.
+    if b.cap:
+        return 0
+    b.data = <char*> block_resize(NULL, 0, n * b.itemsize)
+    if b.data == NULL:
+        return -1
+    b.cap = n
+    return 0
+
+
 cdef inline void buf_trim(Buf* b) noexcept nogil:
     # Hands unused room back; a failure to shrink is no failure.
     cdef char* data

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
+from memreplay.engine.base.growbuf cimport buf_begin, buf_free, buf_init, push_u32, push_zeroed
 
 
 cdef void ordered_init(Ordered* s) noexcept nogil:
@@ -81,7 +81,8 @@ cdef int new_chunk(Ordered* s, Chunks* c, uint32_t at) noexcept nogil:
         id = <uint32_t> c.chunks.len
         if push_zeroed(&c.chunks) < 0:
             return -1
-    if push_zeroed(&s.order) < 0:
+    # Most pools have few free blocks: what a search reads of a chunk is more than what they need.
+    if buf_begin(&s.order, 2) < 0 or push_zeroed(&s.order) < 0:
         return -1
     order = <Chunked*> s.order.data
     memmove(order + at + 1, order + at, (s.order.len - 1 - at) * sizeof(Chunked))

@@ -1,0 +1,1 @@
+"""A second fuzzer: libFuzzer, which follows what leads to native code not reached before."""

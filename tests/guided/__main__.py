@@ -1,0 +1,182 @@
+"""Lets libFuzzer look for inputs: `ci/guided --seconds 600`, which builds what this needs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.guided import corpus
+from tests.guided.dictionary import dictionary
+from tests.guided.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+CRASHES = ROOT / "tests/fuzz/crashes"
+LONGEST = 8 << 10  # bytes of an input
+MOST = 20  # findings of one target
+# ASan notes where memory was allocated, and keeps what is freed: less of both is faster.
+SANITIZERS = {
+    "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:malloc_context_size=5:"
+    "allocator_may_return_null=1:verify_asan_link_order=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+JUDGED = re.compile(r"judged: \{'went on': (\d+), 'refused': (\d+)\}")
+
+
+@dataclass
+class Tally:
+    """What came of one target."""
+
+    target: str
+    inputs: int = 0
+    seconds: float = 0.0
+    judged: int = 0
+    refused: int = 0
+    edges: int = 0
+    kept: int = 0
+    found: list[str] = field(default_factory=list)
+
+    def row(self) -> str:
+        rate = self.inputs / max(self.seconds, 1)
+        went_on = 1 - self.refused / max(self.judged, 1)
+        cells = (
+            self.inputs,
+            round(self.seconds),
+            round(rate),
+            self.edges,
+            self.kept,
+            len(self.found),
+        )
+        return f"{self.target:12}" + "".join(f"{cell:>12,}" for cell in cells) + f"{went_on:>12.0%}"
+
+
+HEAD = f"{'target':12}" + "".join(
+    f"{head:>12}"
+    for head in ("inputs", "seconds", "a second", "edges", "corpus", "findings", "went on")
+)
+
+
+@dataclass(frozen=True)
+class Fuzzer:
+    """The sanitized build, and how a Python is started that has it."""
+
+    build: Path
+    preload: str
+
+    def lines(self, target: str, *arguments: str) -> Iterator[str]:
+        """Runs libFuzzer to its end; what it says, line by line, and `exit CODE` at last."""
+        environment = os.environ | SANITIZERS
+        environment |= {"LD_PRELOAD": self.preload, "PYTHONPATH": f"{self.build / 'lib'}:{ROOT}"}
+        command = [sys.executable, "-m", "tests.guided.driver", target, *arguments]
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                yield line.decode(errors="replace").rstrip()
+        yield f"exit {process.returncode}"
+
+    def look(self, target: str, folder: Path, seconds: float, words: Path) -> Tally:
+        """Looks for inputs for so long; goes on behind what it found."""
+        tally = Tally(target)
+        end = time.monotonic() + seconds
+        CRASHES.mkdir(parents=True, exist_ok=True)
+        while (left := int(end - time.monotonic())) > 0 and len(tally.found) < MOST:
+            began = time.monotonic()
+            self._round(tally, folder, left, words)
+            tally.seconds += time.monotonic() - began
+        tally.kept = sum(1 for _ in folder.iterdir())
+        return tally
+
+    def _round(self, tally: Tally, folder: Path, seconds: int, words: Path) -> None:
+        """One process, up to its end or the first finding."""
+        said: list[str] = []
+        judged = (0, 0)
+        code = 0
+        options = (
+            f"-max_total_time={seconds}",
+            f"-max_len={LONGEST}",
+            f"-dict={words}",
+            f"-artifact_prefix={CRASHES}/",
+            "-timeout=30",
+            "-rss_limit_mb=3000",
+            "-malloc_limit_mb=500",
+            "-print_final_stats=1",
+            "-use_value_profile=1",
+            "-reload=0",
+        )
+        for line in self.lines(tally.target, *options, str(folder)):
+            said.append(line)
+            if found := JUDGED.match(line):
+                judged = (int(found[1]), int(found[2]))
+            elif found := re.search(r"cov: (\d+)", line):
+                tally.edges = max(tally.edges, int(found[1]))
+            elif found := re.match(r"stat::number_of_executed_units: (\d+)", line):
+                tally.inputs += int(found[1])
+            elif found := re.match(r"exit (-?\d+)", line):
+                code = int(found[1])
+            del said[:-400]
+        tally.judged += sum(judged)
+        tally.refused += judged[1]
+        if code:
+            report = [
+                line for line in said if not line.startswith(("#", "judged:", "NEW", "REDUCE"))
+            ]
+            tally.found.append("\n".join(report))
+            print(f"\n*** {tally.target}\n" + "\n".join(report[-80:]), flush=True)
+
+    def minimised(self, target: str, folder: Path) -> list[bytes]:
+        """The smallest inputs that reach all that the folder's do."""
+        with tempfile.TemporaryDirectory(prefix="memreplay-guided-") as small:
+            for line in self.lines(target, "-merge=1", f"-max_len={LONGEST}", small, str(folder)):
+                if line.startswith("exit ") and line != "exit 0":
+                    raise SystemExit(f"{target}: cannot be minimised: {line}")
+            return [path.read_bytes() for path in sorted(Path(small).iterdir())]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="ci/guided", description=__doc__)
+    parser.add_argument("--build", type=Path, required=True, help="where lib/ is")
+    parser.add_argument("--preload", required=True, help="the sanitizers and libFuzzer")
+    parser.add_argument("--seconds", type=float, default=180, help="for each target (180)")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="these alone: read,text")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
+    parser.add_argument("--folder", type=Path, help="where inputs are gathered; a new one")
+    parser.add_argument("--keep", action="store_true", help="keep what reaches more, minimised")
+    options = parser.parse_args(arguments)
+
+    fuzzer = Fuzzer(options.build.resolve(), options.preload)
+    with tempfile.TemporaryDirectory(prefix="memreplay-guided-") as scratch:
+        folder: Path = options.folder or Path(scratch)
+        words = Path(scratch) / "words"
+        words.write_text(dictionary())
+
+        def looked(target: str) -> Tally:
+            corpus.spread(corpus.beginning(target), folder / target)
+            tally = fuzzer.look(target, folder / target, options.seconds, words)
+            if options.keep:
+                inputs = fuzzer.minimised(target, folder / target)
+                corpus.keep(target, inputs)
+                tally.kept = len(inputs)
+            print(tally.row(), flush=True)
+            return tally
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            tallies = list(pool.map(looked, options.targets.split(",")))
+    print("\n" + HEAD)
+    for tally in tallies:
+        print(tally.row())
+    print(f"{sum(tally.inputs for tally in tallies):,} inputs")
+    return any(tally.found for tally in tallies)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The inputs that are kept: one archive a target, each input under its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.fuzz.seeds import seeds
+
+KEPT = Path(__file__).parent / "kept"
+MADE = (2020, 1, 1, 0, 0, 0)  # archives of the same inputs are the same
+
+
+def kept(target: str) -> list[bytes]:
+    """What is kept of a target."""
+    path = KEPT / f"{target}.zip"
+    if not path.exists():
+        return []
+    with zipfile.ZipFile(path) as archive:
+        return [archive.read(name) for name in sorted(archive.namelist())]
+
+
+def keep(target: str, inputs: Iterable[bytes]) -> None:
+    """Puts these in the place of what is kept of a target."""
+    KEPT.mkdir(exist_ok=True)
+    named = {hashlib.sha256(data).hexdigest()[:16]: data for data in inputs}
+    with zipfile.ZipFile(KEPT / f"{target}.zip", "w") as archive:
+        for name in sorted(named):
+            archive.writestr(zipfile.ZipInfo(name, MADE), named[name], zipfile.ZIP_DEFLATED, 9)
+
+
+def beginning(target: str) -> list[bytes]:
+    """What is kept, and what the other fuzzer begins with."""
+    found = seeds()
+    if target == "text":  # which puts the bracket in front
+        return [*kept(target), *(text[1:] for text in found.texts if text[:1] == b"{")]
+    return [*kept(target), *found.pickles, *found.texts, *found.broken]
+
+
+def spread(inputs: Iterable[bytes], folder: Path) -> None:
+    """Puts each input into a file of its own, as libFuzzer reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for data in inputs:
+        (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
