@@ -49,7 +49,7 @@ class Whole:
             else:
                 file.close()
                 self.release()
-        remove_stale(folder, os.fstat(self._held).st_mtime)
+        remove_stale(folder, os.fstat(self._held).st_mtime, self.part)
         return self._file
 
     def finish(self) -> None:
@@ -129,8 +129,9 @@ def sync(file: int) -> None:
             raise
 
 
-def remove_stale(folder: str, now: float) -> None:
-    """Removes the parts in a folder whose writers are gone. `now` is the time of its disk.
+def remove_stale(folder: str, now: float, own: str = "") -> None:
+    """Removes the parts in a folder whose writers are gone. `now` is the time of its disk,
+    `own` a part that is not looked at.
 
     A writer of this machine, since it was started, holds a lock as long as it lives: no lock, no
     writer. Others may be on other machines, where not every disk has the same locks; theirs go when
@@ -142,8 +143,10 @@ def remove_stale(folder: str, now: float) -> None:
     except OSError:
         return
     for name in filter(_PART.fullmatch, names):
-        with suppress(OSError):
-            _remove_if_stale(os.path.join(folder, name), now)
+        path = os.path.join(folder, name)
+        if path != own:
+            with suppress(OSError):
+                _remove_if_stale(path, now)
 
 
 def _remove_if_stale(path: str, now: float) -> None:

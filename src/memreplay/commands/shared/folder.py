@@ -47,7 +47,7 @@ class Folder:
         os.mkdir(self.new)
         now = os.fstat(self.held).st_mtime
         for place in {self.home, os.path.dirname(self.path)}:
-            remove_stale(place, now)
+            remove_stale(place, now, self.part)
 
     def release(self) -> None:
         """The lock is given back."""
@@ -166,8 +166,9 @@ def folder_output(
     fresh = not _is_there(path)
     if not fresh and not os.path.isdir(path):
         raise UsageError(f"{path} exists, and is not a folder")
+    for place in {path, os.path.dirname(path)}:
+        remove_stale(place, 0.0)  # with old files that have to be put back
     if not fresh:
-        remove_stale(path, 0.0)  # with old files that have to be put back
         _check(path, names, others, force=force)
     home = os.path.dirname(path) if fresh else path
     if not os.path.isdir(home):
