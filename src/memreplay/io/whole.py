@@ -22,12 +22,16 @@ LOCK = "lock"  # of a folder that is a part
 class Whole:
     """A file on its way to `path`: `part` is its name until `finish`.
 
+    `many` others are written into the same folder at the same time: of other machines none is
+    looked at, as each of them would look at all.
+
     A lock says that its writer lives, and ends with the process, however that ends. No error of
     `undo` is raised: what went wrong before it is what one wants to know.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, many: bool = False) -> None:
         self.path = os.path.realpath(path)
+        self._many = many
         self.part = ""
         self._file: BinaryIO | None = None
         self._held = -1
@@ -49,7 +53,8 @@ class Whole:
             else:
                 file.close()
                 self.release()
-        remove_stale(folder, os.fstat(self._held).st_mtime, self.part)
+        now = None if self._many else os.fstat(self._held).st_mtime
+        remove_stale(folder, now, self.part)
         return self._file
 
     def finish(self) -> None:
@@ -129,9 +134,9 @@ def sync(file: int) -> None:
             raise
 
 
-def remove_stale(folder: str, now: float, own: str = "") -> None:
-    """Removes the parts in a folder whose writers are gone. `now` is the time of its disk,
-    `own` a part that is not looked at.
+def remove_stale(folder: str, now: float | None, own: str = "") -> None:
+    """Removes the parts in a folder whose writers are gone. `now` is the time of its disk
+    (None: only parts of this machine are looked at), `own` a part that is not looked at.
 
     A writer of this machine, since it was started, holds a lock as long as it lives: no lock, no
     writer. Others may be on other machines, where not every disk has the same locks; theirs go when
@@ -142,24 +147,23 @@ def remove_stale(folder: str, now: float, own: str = "") -> None:
             names = [one.name for one in islice(entries, _MOST)]
     except OSError:
         return
-    for name in filter(_PART.fullmatch, names):
-        path = os.path.join(folder, name)
-        if path != own:
+    boot = _boot()
+    for match in filter(None, map(_PART.fullmatch, names)):
+        path = os.path.join(folder, match[0])
+        is_ours = match[1] == boot != _UNKNOWN
+        if path != own and (is_ours or now is not None):
             with suppress(OSError):
-                _remove_if_stale(path, now)
+                _remove_if_stale(path, now or 0.0, is_ours)
 
 
-def _remove_if_stale(path: str, now: float) -> None:
+def _remove_if_stale(path: str, now: float, is_ours: bool) -> None:
     status = os.lstat(path)
     is_folder = stat.S_ISDIR(status.st_mode)
     if not is_folder and not stat.S_ISREG(status.st_mode):
         return
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return
-    match = _PART.fullmatch(os.path.basename(path))
-    since = match[1] if match else None
     lock = os.path.join(path, LOCK) if is_folder else path
-    is_ours = since == _boot() != _UNKNOWN
     if not (is_ours and os.path.lexists(lock)) and now - _newest(path) < _WEEK_S:
         return
     if not os.path.lexists(lock):  # of a folder that its writer had no time to lock

@@ -193,6 +193,26 @@ def test_without_locks_they_go_after_a_week(
     assert left(tmp_path) == ["out"]
 
 
+def test_among_many_writers_only_this_machine_s_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / OURS)
+    put(tmp_path / THEIRS, 30 * DAY_S)
+    real = os.lstat
+    seen: list[str] = []
+
+    def lstat(path: str) -> os.stat_result:
+        seen.append(os.path.basename(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    one = Whole(tmp_path / "out", many=True)
+    one.begin()
+    one.finish()
+    assert THEIRS not in seen
+    assert sorted(os.listdir(tmp_path)) == [THEIRS, "out"]
+
+
 def test_all_else_stays(tmp_path: Path) -> None:
     names = [
         f"{OURS}x",

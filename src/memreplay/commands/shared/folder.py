@@ -167,7 +167,7 @@ def folder_output(
     if not fresh and not os.path.isdir(path):
         raise UsageError(f"{path} exists, and is not a folder")
     for place in {path, os.path.dirname(path)}:
-        remove_stale(place, 0.0)  # with old files that have to be put back
+        remove_stale(place, None)  # with old files that have to be put back
     if not fresh:
         _check(path, names, others, force=force)
     home = os.path.dirname(path) if fresh else path
