@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -15,6 +16,7 @@ from typing import BinaryIO
 _PART = re.compile(r"\.memreplay-(?:([0-9a-f]{8})-)?[0-9a-f]{12}\.part")
 _UNKNOWN = "00000000"
 _MOST = 10_000  # entries of a folder that are looked through
+_HOUR_S = 3_600
 _WEEK_S = 7 * 86_400
 LOCK = "lock"  # of a folder that is a part
 
@@ -164,10 +166,12 @@ def _remove_if_stale(path: str, now: float, is_ours: bool) -> None:
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return
     lock = os.path.join(path, LOCK) if is_folder else path
-    if not (is_ours and os.path.lexists(lock)) and now - _newest(path) < _WEEK_S:
+    if not os.path.lexists(lock):  # of a folder: before it was made, or when all else is removed
+        age_s = time.time() - _newest(path) if is_ours else now - _newest(path)
+        if age_s > (_HOUR_S if is_ours else _WEEK_S):
+            _remove(path, is_folder)
         return
-    if not os.path.lexists(lock):  # of a folder that its writer had no time to lock
-        _remove(path, is_folder)
+    if not is_ours and now - _newest(path) < _WEEK_S:
         return
     file = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
     try:

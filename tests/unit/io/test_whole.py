@@ -276,18 +276,26 @@ def test_a_folder_that_cannot_be_listed_is_no_error(
         pass
 
 
-def test_folders_go_likewise(tmp_path: Path) -> None:
+def test_folders_go_likewise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = tmp_path / OURS
     part.mkdir()
     (part / "new").mkdir()
     remove_stale(str(tmp_path), time.time())
     assert os.listdir(tmp_path) == [OURS]  # its lock may be about to be made
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda real=time.time: real() + 3700)
+        remove_stale(str(tmp_path), None)
+    assert os.listdir(tmp_path) == []
+    part.mkdir()
     held = os.open(part / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(held, fcntl.LOCK_EX)
     assert left(tmp_path) == [OURS]
     os.close(held)
     assert left(tmp_path) == []
-    part.mkdir()
+    theirs = tmp_path / THEIRS
+    theirs.mkdir()
+    remove_stale(str(tmp_path), time.time() + 6 * DAY_S)
+    assert os.listdir(tmp_path) == [THEIRS]
     remove_stale(str(tmp_path), time.time() + 8 * DAY_S)
     assert os.listdir(tmp_path) == []
 

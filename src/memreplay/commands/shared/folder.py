@@ -138,7 +138,9 @@ class Folder:
     def remove(self) -> None:
         """Removes what was made, and what is in `part` but old files that are not put back."""
         if not self.replacing:
-            shutil.rmtree(self.part, ignore_errors=True)
+            # The lock last: without it nobody knows that the rest is nobody's.
+            for part in (self.new, self.old, self.part):
+                shutil.rmtree(part, ignore_errors=True)
         self.release()
 
     def undo(self) -> None:
