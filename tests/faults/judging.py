@@ -89,6 +89,8 @@ def _files(
 ) -> str:
     """What is wrong with the files: all old, or all new."""
     left = {name for name in run.files if PART.search(name)}
+    if left and fault.on and "what was there is in /" in run.err:
+        return ""  # nothing can be put back now; it is run again
     if left and fault.group not in REMOVING:
         return f"left behind: {min(left)}"
     shown = {name: data for name, data in run.files.items() if name not in left}

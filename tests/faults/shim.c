@@ -156,9 +156,12 @@ static size_t shortened(int struck, size_t size) {
 
 /* ---- files by name ---------------------------------------------------------------------------- */
 
-static int opened(int file, int flags) {
+static int opened(const char *path, int file, int flags) {
     if (file >= 0 && file < MOST_FILES) {
-        files[file] = (flags & O_ACCMODE) == O_RDONLY ? READING : WRITING;
+        /* Nothing is written to a lock. */
+        size_t length = strlen(path);
+        int is_lock = length > 5 && strcmp(path + length - 5, "/lock") == 0;
+        files[file] = (flags & O_ACCMODE) == O_RDONLY || is_lock ? READING : WRITING;
         atomic_store(&shared->begun, 1);
     }
     return file;
@@ -184,7 +187,7 @@ static int opened(int file, int flags) {
         struck = is_struck(OPEN, (flags & O_ACCMODE) != O_RDONLY); \
         if (fails(struck)) \
             return -1; \
-        file = opened(real args, flags); \
+        file = opened(path, real args, flags); \
         over(struck); \
         return file; \
     }
