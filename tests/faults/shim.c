@@ -272,12 +272,13 @@ OF_OUTPUT(int, FSYNC, fdatasync, (int file), (file))
 OF_OUTPUT(int, TRUNCATE, ftruncate, (int file, off_t size), (file, size))
 OF_OUTPUT(int, TRUNCATE, ftruncate64, (int file, off64_t size), (file, size))
 
-#define TRANSFER(group, name, params, args) \
+/* Of `some` bytes: a call without any is a question. */
+#define TRANSFER(group, name, params, some, args) \
     ssize_t name params { \
         int struck = 0; \
         ssize_t got; \
         REAL(name); \
-        if (!file_kind(file)) \
+        if (!file_kind(file) || !(some)) \
             return real args; \
         struck = is_struck(group, file_kind(file) == WRITING); \
         if (fails(struck)) \
@@ -286,18 +287,22 @@ OF_OUTPUT(int, TRUNCATE, ftruncate64, (int file, off64_t size), (file, size))
         over(struck); \
         return got; \
     }
-TRANSFER(READ, read, (int file, void *to, size_t size), (file, to, shortened(struck, size)))
-TRANSFER(READ, pread, (int file, void *to, size_t size, off_t at), (file, to, shortened(struck, size), at))
-TRANSFER(READ, pread64, (int file, void *to, size_t size, off64_t at), (file, to, shortened(struck, size), at))
-TRANSFER(READ, readv, (int file, const struct iovec *to, int n), (file, to, (int) shortened(struck, (size_t) n)))
-TRANSFER(WRITE, write, (int file, const void *from, size_t size), (file, from, shortened(struck, size)))
-TRANSFER(WRITE, pwrite, (int file, const void *from, size_t size, off_t at),
+TRANSFER(READ, read, (int file, void *to, size_t size), size, (file, to, shortened(struck, size)))
+TRANSFER(READ, pread, (int file, void *to, size_t size, off_t at), size,
+         (file, to, shortened(struck, size), at))
+TRANSFER(READ, pread64, (int file, void *to, size_t size, off64_t at), size,
+         (file, to, shortened(struck, size), at))
+TRANSFER(READ, readv, (int file, const struct iovec *to, int n), n,
+         (file, to, (int) shortened(struck, (size_t) n)))
+TRANSFER(WRITE, write, (int file, const void *from, size_t size), size,
+         (file, from, shortened(struck, size)))
+TRANSFER(WRITE, pwrite, (int file, const void *from, size_t size, off_t at), size,
          (file, from, shortened(struck, size), at))
-TRANSFER(WRITE, pwrite64, (int file, const void *from, size_t size, off64_t at),
+TRANSFER(WRITE, pwrite64, (int file, const void *from, size_t size, off64_t at), size,
          (file, from, shortened(struck, size), at))
-TRANSFER(WRITE, writev, (int file, const struct iovec *from, int n),
+TRANSFER(WRITE, writev, (int file, const struct iovec *from, int n), n,
          (file, from, (int) shortened(struck, (size_t) n)))
-TRANSFER(WRITE, sendfile, (int file, int from, off_t *at, size_t size),
+TRANSFER(WRITE, sendfile, (int file, int from, off_t *at, size_t size), size,
          (file, from, at, shortened(struck, size)))
 
 /* The file is closed all the same, as Linux does. */
