@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     tally: Tally = Counter()
     with (
         tempfile.TemporaryDirectory(prefix="memreplay-faults-") as folder,
-        runner(Path(folder)) as run,
+        runner(Path(folder), large=any(one.large for one in possible)) as run,
     ):
         for scenario in possible[part - 1 :: parts]:
             began = time.monotonic()

@@ -88,11 +88,11 @@ class Runner:
 
 
 @contextmanager
-def runner(folder: Path, library: Path | None = None) -> Iterator[Runner]:
+def runner(folder: Path, *, large: bool = False) -> Iterator[Runner]:
     """A runner whose files are in this folder."""
-    made = library or compiled(folder)
+    made = compiled(folder)
     (folder / "elsewhere").mkdir()
-    inputs(folder / "work/in")
+    inputs(folder / "work/in", large=large)
     home = {"HOME": str(folder / "elsewhere"), "MPLCONFIGDIR": str(folder / "elsewhere")}
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.server"],

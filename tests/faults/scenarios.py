@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests import build
+
 DATA = Path(__file__).parent.parent / "data"
 OLD = b"what was there before\n" * 400
 
@@ -19,7 +21,7 @@ class Scenario:
     `needs` packages. `many`: of several files, of which one may fail alone, and the result says so;
     `reports`: it writes what came of a file that cannot be read, too; `appends`: to what is there;
     `resumes`: it leaves what is done, and goes on from there; `early`: all calls count, not only
-    those after the first file was opened; `once`: run again it refuses.
+    those after the first file was opened; `once`: run again it refuses; `large`: of that.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Scenario:
     resumes: bool = False
     early: bool = False
     once: bool = False
+    large: bool = False
     quick: bool = False
     env: tuple[tuple[str, str], ...] = ()
 
@@ -64,6 +67,11 @@ def _file(name: str, args: str, out: str, needs: str = "", **more: bool | int) -
 
 SCENARIOS = (
     Scenario("peak", "peak {in}/plain.pickle", quick=True),
+    # Blocks of memory that are large enough to be mapped.
+    Scenario("peak of a large file", "peak {in}/large.pickle", large=True),
+    Scenario(
+        "slice of a large file", "slice {in}/large.pickle -o {out}/a.pkl", large=True, once=True
+    ),
     Scenario("peak of gzip, as JSON", "peak {in}/snap.pkl.gz --json --by category,file"),
     Scenario("peak of stdin", "peak -", stdin="plain.pickle", early=True),
     Scenario("summary", "summary {in}/snap.pkl.gz"),
@@ -172,8 +180,8 @@ SCENARIOS = (
 QUICK = tuple(one for one in SCENARIOS if one.quick)
 
 
-def inputs(folder: Path) -> None:
-    """The snapshots that all read."""
+def inputs(folder: Path, *, large: bool) -> None:
+    """The snapshots that all read; one of them is large."""
     folder.mkdir(parents=True)
     (folder / "ranks").mkdir()
     example = DATA / "transformer_step.pkl.gz"
@@ -186,6 +194,15 @@ def inputs(folder: Path) -> None:
     (folder / "plain.pickle").write_bytes(gzip.decompress(example.read_bytes()))
     small = DATA / "recorded_gpt.pkl.gz"
     (folder / "small.pickle").write_bytes(gzip.decompress(small.read_bytes()))
+    if large:
+        (folder / "large.pickle").write_bytes(_large())
+
+
+def _large() -> bytes:
+    made = build.SnapshotBuilder()
+    for at in range(400_000):
+        made.alloc(0x1000 + 512 * at, at, frames=[("f", "x.py", at % 1000)])
+    return build.dump(made.build())
 
 
 def before(scenario: Scenario, folder: Path) -> None:

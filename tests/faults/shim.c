@@ -389,6 +389,11 @@ pid_t vfork(void) { return fork(); }
 
 static int is_large(size_t size) { return size >= large && has_begun(); }
 
+static int is_ours(const void *caller);
+
+/* Of memreplay's own module, or of another. */
+static enum group mapping(const void *caller) { return is_ours(caller) ? MMAP : MEMORY; }
+
 #define MAP(name, offset) \
     void *name(void *to, size_t size, int how, int flags, int file, offset at) { \
         int struck; \
@@ -396,7 +401,7 @@ static int is_large(size_t size) { return size >= large && has_begun(); }
         REAL(name); \
         if (!is_large(size)) \
             return real(to, size, how, flags, file, at); \
-        struck = is_struck(MMAP, 0); \
+        struck = is_struck(mapping(__builtin_return_address(0)), 0); \
         if (fails(struck)) \
             return MAP_FAILED; \
         got = real(to, size, how, flags, file, at); \
@@ -413,12 +418,12 @@ void *mremap(void *from, size_t old, size_t size, int flags, ...) {
     va_start(more, flags);
     to = va_arg(more, void *);
     va_end(more);
-    return is_large(size) && fails(is_struck(MMAP, 0)) ? MAP_FAILED : real(from, old, size, flags, to);
+    return is_large(size) && fails(is_struck(mapping(__builtin_return_address(0)), 0)) ? MAP_FAILED : real(from, old, size, flags, to);
 }
 
 int mprotect(void *at, size_t size, int how) {
     REAL(mprotect);
-    return is_large(size) && fails(is_struck(MMAP, 0)) ? -1 : real(at, size, how);
+    return is_large(size) && fails(is_struck(mapping(__builtin_return_address(0)), 0)) ? -1 : real(at, size, how);
 }
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
