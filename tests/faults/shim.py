@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import struct
 import subprocess
@@ -41,7 +42,8 @@ LARGE = 64 << 10  # bytes of memory that count, whoever asks for them
 
 def is_possible() -> bool:
     """Whether this system has what the library is made of: Linux with glibc, and a compiler."""
-    if sys.platform != "linux" or shutil.which("gcc") is None:
+    is_sanitized = "asan" in os.environ.get("LD_PRELOAD", "")  # whose malloc would not be found
+    if sys.platform != "linux" or shutil.which("gcc") is None or is_sanitized:
         return False
     import platform
 
