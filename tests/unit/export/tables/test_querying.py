@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("duckdb")
 
 from memreplay.export.tables.querying import Queries
 
 
 def test_too_little_memory_to_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said as of any other memory."""
+    import duckdb
 
     def fail(*_: Any, **__: Any) -> None:
         raise duckdb.OutOfMemoryException("Allocation failure")
