@@ -352,14 +352,14 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
     from memreplay.analysis.comparing.baseline import baseline_of
     from memreplay.commands.baseline.lines import render_baseline
     from memreplay.commands.gate.find import doubts
+    from memreplay.io.whole import whole_file
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
     if not trusting and any(doubts(one.reasons[budget.measure]) for one in made.devices):
         return  # the gate says why
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(f"{render_baseline(made)}\n", encoding="utf-8")
-    part.replace(path)
+    with whole_file(path) as file:
+        file.write(f"{render_baseline(made)}\n".encode())
 
 
 def _words(report: GateReport, kept: Path | None) -> str:

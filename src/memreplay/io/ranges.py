@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 RANGE = 8 << 20  # bytes of a request
 PARALLEL = 4  # requests at once; with the range that is being read, 40 MiB at the most
 STALL_S = 30.0  # without a byte: the request is given up, and made again
+LEAST = 1 << 10  # bytes in that time; a server that sends fewer stalls, too
 TRIES = 6  # in a row that bring (next to) nothing
 ENOUGH = 64 << 10  # bytes that a try must bring to count as one that did
 FIRST_WAIT_S = 0.5  # before the second try; twice as long before each other one
@@ -42,7 +44,7 @@ class RangeReader:
         self._loop = loop
         self._at = 0
         self._block = memoryview(b"")  # from _at on
-        self._ahead: deque[Future[bytearray]] = deque()
+        self._ahead: deque[Future[bytearray | Exception]] = deque()
         self._asked = 0  # where the next request begins
 
     def readable(self) -> bool:
@@ -82,12 +84,15 @@ class RangeReader:
         self._block = memoryview(b"")  # let go before the next is there
         while len(self._ahead) < PARALLEL and self._asked < self.size:
             stop = min(self._asked + RANGE, self.size)
-            got = asyncio.run_coroutine_threadsafe(self._range(self._asked, stop), self._loop)
+            got = asyncio.run_coroutine_threadsafe(self._ended(self._asked, stop), self._loop)
             self._ahead.append(got)
             self._asked = stop
         if not self._ahead:
             return False
-        self._block = memoryview(self._ahead[0].result())
+        found = self._ahead[0].result()
+        if isinstance(found, Exception):
+            raise found  # it stays the first, so that it is raised every time
+        self._block = memoryview(found)
         self._ahead.popleft()
         return True
 
@@ -97,6 +102,14 @@ class RangeReader:
         self._ahead.clear()
         self._block = memoryview(b"")
 
+    async def _ended(self, start: int, stop: int) -> bytearray | Exception:
+        """As `_range`, whose error is no exception of the task: of one that nobody asks for any
+        more asyncio would show where it was raised."""
+        try:
+            return await self._range(start, stop)
+        except Exception as error:
+            return error
+
     async def _range(self, start: int, stop: int) -> bytearray:
         out = bytearray(stop - start)
         view = memoryview(out)
@@ -104,11 +117,14 @@ class RangeReader:
         done = 0
         while done < len(out):
             before = done
+            pace = Pace()
             error: Exception | None = None
             pieces = self._file.pieces(start + done, stop).__aiter__()
             try:
                 while done < len(out):
+                    began = time.monotonic()
                     piece = await asyncio.wait_for(pieces.__anext__(), STALL_S)
+                    pace.took(len(piece), time.monotonic() - began)
                     n = min(len(piece), len(out) - done)
                     view[done : done + n] = piece[:n]
                     done += n
@@ -122,6 +138,27 @@ class RangeReader:
                 where = f"at byte {start + done} of {self.size}"
                 await tries.wait(error, where, brought=done - before)
         return out
+
+
+class TooSlowError(TimeoutError):
+    """A server that sends next to nothing."""
+
+
+class Pace:
+    """How fast bytes come, over STALL_S of waiting for them."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._waited_s = 0.0
+
+    def took(self, n: int, seconds: float) -> None:
+        """So many came after so long. Raises TooSlowError where they are too few."""
+        self._bytes += n
+        self._waited_s += seconds
+        if self._waited_s >= STALL_S:
+            if self._bytes < LEAST:
+                raise TooSlowError
+            self._bytes, self._waited_s = 0, 0.0
 
 
 class Tries:
@@ -144,7 +181,7 @@ class Tries:
         self._failed += 1
         if self._failed >= TRIES:
             raise StoreError(
-                f"gave up{place} after {TRIES} tries: {_why(error)}; {AGAIN}"
+                f"gave up{place} after {TRIES} tries: {why(error)}; {AGAIN}"
             ) from error
         backoff = min(FIRST_WAIT_S * 2 ** (self._failed - 1), LONGEST_WAIT_S)
         # Not all of a fleet at the same moment.
@@ -182,7 +219,10 @@ def _changed(error: Exception) -> str:
     return "replaced" if is_short or isinstance(error, ReplacedError) else ""
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """What a request ended in."""
+    if isinstance(error, TooSlowError):
+        return f"fewer than {LEAST:,} bytes in {STALL_S:.0f} s"
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return f"no data for {STALL_S:.0f} s"
     return words_of(error)

@@ -57,21 +57,8 @@ def _by_ranges(system: Any, path: str) -> Any:
 def _forward(system: Any, path: str) -> Any:
     """The file, read by one request after the other, or by one alone: nothing is asked again."""
     if any(base.__name__ == "HTTPFileSystem" for base in type(system).__mro__):
-        return _web_stream(system, path)
+        from memreplay.io.web_stream import WebStream
+
+        return WebStream(system, path)
     # No more than a block is held, and the next one replaces it.
     return system.open(path, "rb", block_size=BLOCK, cache_type="readahead")
-
-
-def _web_stream(system: Any, url: str) -> Any:
-    from aiohttp import ClientTimeout
-
-    from memreplay.io.ranges import STALL_S
-
-    # As long as it takes, but not without a byte.
-    patience = ClientTimeout(total=None, sock_connect=STALL_S, sock_read=STALL_S)
-    headers = {**system.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
-    # A size is named so that fsspec does not ask for it first: the answer itself has it.
-    file = system.open(url, "rb", block_size=0, size=1, headers=headers, timeout=patience)
-    length = file.r.headers.get("Content-Length", "")
-    file.size = int(length) if length.isdigit() else None
-    return file

@@ -103,7 +103,8 @@ class HttpFile:
                 return None
             answer.raise_for_status()
             whole = re.fullmatch(r"bytes 0-0/([0-9]+)", answer.headers.get("Content-Range", ""))
-            if answer.status != 206 or whole is None:
+            # Ranges of what is compressed on its way are of no use; the whole is unpacked.
+            if answer.status != 206 or whole is None or _encoding_of(answer):
                 return None
             return cls(system, url, int(whole[1]), _tag_of_answer(answer))
 
@@ -123,6 +124,11 @@ class HttpFile:
             if answer.status == 416:
                 raise ReplacedError
             answer.raise_for_status()
+            if encoding := _encoding_of(answer):
+                raise StoreError(
+                    f"the server compresses a part of the file ({encoding}), though it was asked"
+                    " not to"
+                )
             place = answer.headers.get("Content-Range")
             _check_answer(self._tag, self.size, start, _tag_of_answer(answer), place)
             while piece := await answer.content.read(_PIECE):
@@ -169,6 +175,12 @@ class AnyFile:
 def _tag_of_answer(answer: Any) -> str:
     # By `get`, for which a header's name may be in small letters, too.
     return tag_of({name: answer.headers.get(name) for name in ("ETag", "Last-Modified")})
+
+
+def _encoding_of(answer: Any) -> str:
+    """How an answer is encoded on its way; empty where it is not."""
+    said = str(answer.headers.get("Content-Encoding", "")).strip()
+    return "" if said.lower() == "identity" else said
 
 
 def _check_is_file(info: dict[str, Any]) -> None:

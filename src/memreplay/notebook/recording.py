@@ -56,7 +56,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=click.Path(dir_okay=False, readable=False, path_type=str),
     metavar="OUT",
     help="Write the snapshot to this file (default: one that goes with the notebook's kernel).",
 )

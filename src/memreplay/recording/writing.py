@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import os
 import pickle
 from collections.abc import Sequence
@@ -12,8 +11,7 @@ from typing import Any
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.packing import as_text, by_name, packed
-
-_parts = itertools.count(1)  # threads and signals may write at the same time
+from memreplay.io.whole import Whole
 
 
 def noted(
@@ -101,17 +99,16 @@ def longest(folder: str) -> int:
 
 def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str, int]:
     """Writes it whole or not at all; where, and how many bytes. Raises MemreplayError."""
-    part = f"{path}.{os.getpid()}-{next(_parts)}.part"
+    whole = Whole(path, many=True)  # all ranks of a run, it may be
     try:
-        with open(part, "wb") as out, packed(out, by_name(path)[1]) as to:
+        with whole.begin() as out, packed(out, by_name(path)[1]) as to:
             pickle.dump(snapshot, to)
-        size = os.path.getsize(part)
-        return moved(part, path, overwrite=overwrite), size
+        size = os.path.getsize(whole.part)
+        return moved(whole.part, path, overwrite=overwrite), size
     except OSError as error:
         raise MemreplayError(f"{path}: {error.strerror}; the snapshot is lost") from None
     finally:
-        if os.path.lexists(part):
-            os.unlink(part)
+        whole.undo()
 
 
 def moved(part: str, path: str, *, overwrite: bool) -> str:
@@ -127,5 +124,5 @@ def moved(part: str, path: str, *, overwrite: bool) -> str:
             break
         os.unlink(part)
         return name
-    os.replace(part, path)
+    os.replace(part, os.path.realpath(path))  # not a link to it
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from memreplay.io.whole import whole_file
 from memreplay.texts import html_text
 
 HEIGHT = 720  # pixels in a notebook
@@ -26,16 +27,8 @@ class PageView:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it to a file: whole, or not at all. Raises OSError where that cannot be."""
-        whole = os.path.realpath(path)
-        part = os.path.join(os.path.dirname(whole), f".memreplay-{os.urandom(6).hex()}.part")
-        try:
-            with open(part, "xb") as file:
-                file.write(self.html)
-            os.replace(part, whole)
-        except BaseException:
-            if os.path.exists(part):
-                os.unlink(part)
-            raise
+        with whole_file(path) as file:
+            file.write(self.html)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, which can do nothing to the notebook around it."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
+from fsspec.asyn import get_loop
 
 import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.io import ranges
+from memreplay.io.ranges import RangeReader
 from memreplay.io.sources import open_source
+from memreplay.io.urls import StoreError
 from tests import build
 from tests.commanding import command_runner
 from tests.faulty_proxy import Faults, Proxy
@@ -171,6 +177,20 @@ def test_giving_up_is_one_line(
     assert "hidden" not in done.output + line  # the secret key
 
 
+def test_the_pace_is_that_of_the_time_spent_waiting() -> None:
+    pace = ranges.Pace()
+    for _ in range(9):
+        pace.took(ranges.LEAST // 9 + 1, ranges.STALL_S / 9)
+    pace.took(1, ranges.STALL_S * 0.9)  # another time begins
+    with pytest.raises(ranges.TooSlowError) as failed:
+        pace.took(ranges.LEAST - 2, ranges.STALL_S * 0.2)
+    assert ranges.why(failed.value) == "fewer than 1,024 bytes in 0 s"
+    pace = ranges.Pace()
+    for _ in range(100):
+        pace.took(ranges.LEAST, ranges.STALL_S)
+    pace.took(1, 0)
+
+
 def test_waiting_as_long_as_the_server_says() -> None:
     class BusyError(Exception):
         status = 429
@@ -213,6 +233,36 @@ def test_a_file_that_is_deleted(
     proxy.faults.before = on_the_third_get(lambda: store.system().rm(path))
     with pytest.raises(OSError, match=r"^the file was deleted while it was read, at byte 262144"):
         read(url)
+
+
+def test_a_range_that_nobody_asks_for_any_more_fails_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """asyncio would show where it was raised, on stderr."""
+
+    class File:
+        size = 3 * ranges.RANGE
+
+        async def pieces(self, start: int, stop: int) -> AsyncIterator[bytes]:
+            if start == 0:
+                yield bytes(stop)
+            while not is_read.is_set():
+                await asyncio.sleep(0.001)
+            has_loop.set()
+            failing.wait(10)
+            raise StoreError("no")
+
+    is_read, has_loop, failing = (threading.Event() for _ in range(3))
+    reader = RangeReader(File(), get_loop())
+    assert reader.readinto(memoryview(bytearray(1))) == 1
+    is_read.set()
+    assert has_loop.wait(10)
+    reader.close()
+    failing.set()
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), get_loop()).result(10)
+    gc.collect()
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), get_loop()).result(10)
+    assert caplog.text == ""
 
 
 def test_credentials_that_expire(proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,24 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(MemreplayError, match="the snapshot is lost"):
         write(str(tmp_path / "gone" / "x.pickle"), {}, overwrite=True)
     assert sorted(os.listdir(tmp_path)) == ["snap-1.pickle.gz", "snap.pickle.gz"]
+
+
+def test_what_a_killed_program_left_goes_when_the_next_one_writes(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from memreplay.recording import writing\n"
+        "def dump(value, out):\n"
+        "    out.write(b'half'); out.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "writing.pickle.dump = dump\n"
+        "writing.write(sys.argv[1], {}, overwrite=True)"
+    )
+    path = tmp_path / "snap.pickle"
+    path.write_bytes(b"old")
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 2
+    assert path.read_bytes() == b"old"
+    write(str(path), {"a": 1}, overwrite=True)
+    assert os.listdir(tmp_path) == ["snap.pickle"]
 
 
 def test_a_disk_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ Examples:
     "-o",
     "--output",
     required=True,
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+    type=click.Path(dir_okay=False, allow_dash=True, readable=False, path_type=str),
     metavar="OUT",
     help="Write to this file, which is never left half-written. Its name says the form: .pkl,"
     " .pickle or .json, with .gz, .zst, .xz or .bz2 after it to compress it.",

@@ -100,7 +100,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=click.Path(dir_okay=False, readable=False, path_type=str),
     metavar="OUT",
     help=f"Write the snapshot to this file [{DEFAULT}]; with .rankN before the ending for several"
     " processes.",

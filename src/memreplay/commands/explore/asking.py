@@ -154,16 +154,12 @@ def _when(explored: Explored, look: Look, event: int) -> When:
 
 def _write(name: str, data: bytes) -> None:
     """Whole, or not at all; no file is overwritten."""
-    part = f"{name}.{os.getpid()}.part"
-    try:
-        with open(part, "xb") as file:
-            file.write(data)
+    from memreplay.io.whole import whole_file
+
+    with whole_file(name) as file:
+        file.write(data)
         if os.path.lexists(name):
             raise UsageError(f"{name} is there already: name another file")
-        os.replace(part, name)
-    finally:
-        if os.path.lexists(part):
-            os.unlink(part)
 
 
 def page_written(explored: Explored, file: str) -> str:

@@ -105,7 +105,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(allow_dash=True, path_type=str),
+    type=click.Path(allow_dash=True, readable=False, path_type=str),
     metavar="OUT",
     help="Write to this file, which is never left half-written, or to a folder (OUT/), one file"
     " per table.",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from threading import Thread
+from threading import Event, Thread
 from typing import IO, TYPE_CHECKING
 
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
@@ -58,7 +59,7 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
     """The snapshot and 0, or None and the exit code of what is wrong with it."""
     # What writes is imported while the file is read: both take as long for 500 MB.
     loading = Thread(target=_load, args=(asked.fmt,))
-    loading.start()
+    is_loading = started(loading)
 
     def work() -> Snapshot:
         with opened(file, asked.reading) as snapshot:
@@ -66,8 +67,18 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
 
     # Not waited for where a signal raises: it may wait for a lock of imports that this left taken.
     found = attempt(file, work)
-    loading.join()
+    if is_loading:
+        loading.join()
     return found
+
+
+def started(thread: Thread) -> bool:
+    """Starts it; False where a system gives no more threads."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _load(fmt: str) -> None:
@@ -107,8 +118,6 @@ def write_all(
 ) -> dict[str, int]:
     """Writes tables, each into the file of its name, two at a time: encoding and compressing goes
     on without the GIL. Gives the rows of each."""
-    from concurrent.futures import ThreadPoolExecutor
-
     from memreplay.export.tables import table
 
     write = writer_of(asked.fmt)
@@ -124,17 +133,52 @@ def write_all(
     # table that needs no measures is written meanwhile.
     for device in snapshot.devices:
         snapshot.replay(device)
-    order = sorted(names, key=_LONGEST.index)
-    with ThreadPoolExecutor(2 if several_cpus() else 1) as pool:
-        jobs = {name: pool.submit(one, name) for name in order if name == "events"}
-        try:
-            if {"allocations", "usage"} & set(names):
-                make_measures(snapshot)
-            jobs |= {name: pool.submit(one, name) for name in order if name != "events"}
-            return {name: jobs[name].result() for name in names}
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    rows: dict[str, int] = {}
+    errors: list[BaseException] = []
+    left = deque(sorted(names, key=_LONGEST.index))
+    is_measured = Event()
+
+    def attempt_all() -> None:
+        while not errors:
+            try:
+                name = left.popleft()
+            except IndexError:
+                return
+            try:
+                rows[name] = one(name)
+            except BaseException as error:
+                errors.append(error)
+
+    def beside() -> None:
+        if "events" in names:
+            left.remove("events")
+            is_begun.set()
+            try:
+                rows["events"] = one("events")
+            except BaseException as error:
+                errors.append(error)
+        is_begun.set()
+        is_measured.wait()
+        attempt_all()
+
+    # One writes here, one beside it; where there is no other thread all is written here.
+    is_begun = Event()
+    other = Thread(target=beside)
+    is_other = several_cpus() and started(other)
+    if is_other:
+        is_begun.wait()
+    try:
+        if {"allocations", "usage"} & set(names):
+            make_measures(snapshot)
+    except BaseException as error:
+        errors.append(error)
+    is_measured.set()
+    attempt_all()
+    if is_other:
+        other.join()
+    if errors:
+        raise errors[0]
+    return {name: rows[name] for name in names}
 
 
 def flat_form(asked: Export, name: str) -> bool:

@@ -85,14 +85,14 @@ Examples:
 )
 @click.option(
     "--page",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=click.Path(dir_okay=False, readable=False, path_type=str),
     metavar="FILE",
     help="Write an interactive page, too, that any browser opens: ranks by time as a heat map.",
 )
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=str),
+    type=click.Path(file_okay=False, readable=False, path_type=str),
     metavar="DIR",
     help="Write the tables of all ranks as one Parquet dataset, too: DIR/TABLE/rank=N/NAME.parquet."
     " Run again it reads only what is new. Needs pip install 'memreplay[parquet]'.",

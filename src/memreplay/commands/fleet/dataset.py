@@ -135,6 +135,7 @@ class Dataset:
             raise UsageError(_unwritable(self.folder, error)) from None
         with _locked(os.path.join(self._notes, LOCK), self.folder):
             shutil.rmtree(os.path.join(self._notes, PARTS), ignore_errors=True)
+            _remove_parts(self._notes)
             self._check_others(ranks)
             try:
                 yield
@@ -320,6 +321,14 @@ def _write_whole(path: str, data: bytes) -> None:
         with suppress(OSError):
             os.remove(part)
         raise
+
+
+def _remove_parts(notes: str) -> None:
+    """Removes notes that were not whole when their run was killed: no other run is here."""
+    for name in os.listdir(notes):
+        if name.endswith(".part"):
+            with suppress(OSError):
+                os.remove(os.path.join(notes, name))
 
 
 def _unwritable(folder: str, error: OSError) -> str:

@@ -31,7 +31,7 @@ Exit codes: 0 when the input ends, 2 wrong usage.""",
     "folders",
     metavar="[DIR...]",
     nargs=-1,
-    type=click.Path(file_okay=False, path_type=str),
+    type=click.Path(file_okay=False, readable=False, path_type=str),
 )
 @config_options
 @limit_option

@@ -37,7 +37,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=click.Path(dir_okay=False, readable=False, path_type=str),
     metavar="OUT",
     default=DEFAULT,
     show_default=True,

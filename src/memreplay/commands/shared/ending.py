@@ -51,8 +51,12 @@ def take_signals() -> None:
 def _watch(numbers: Sequence[int], end: Callable[[int], None]) -> None:
     """Have a thread end the process where Python's own handler would not come to it: it is called
     between two steps of the main thread, which may be about to wait in a call for whoever reads a
-    pipe, or be far from done with one."""
-    read, write = os.pipe()
+    pipe, or be far from done with one. Where a system gives no pipe or no thread there is only the
+    handler."""
+    try:
+        read, write = os.pipe()
+    except OSError:
+        return
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
@@ -61,4 +65,9 @@ def _watch(numbers: Sequence[int], end: Callable[[int], None]) -> None:
             if said[0] in numbers:
                 end(said[0])
 
-    _thread.start_new_thread(watch, ())
+    try:
+        _thread.start_new_thread(watch, ())
+    except RuntimeError:
+        signal.set_wakeup_fd(-1)
+        os.close(read)
+        os.close(write)

@@ -13,6 +13,7 @@ from memreplay.errors import MemreplayError
 
 T = TypeVar("T")
 PART = "read a part with --from and --to"
+NO_THREAD = "the system gives no more threads; see its limits (ulimit -u)"
 
 NOT_TRUSTED = 1
 NOT_READABLE = 3
@@ -52,6 +53,10 @@ def untold(work: Callable[[], T]) -> tuple[T | None, int, str]:
         exit_code, words = NOT_READABLE, _os_error_words(error)
     except MemoryError:
         exit_code, words = NOT_READABLE, f"not enough memory to read it; {PART}"
+    except RuntimeError as error:
+        if not _is_out_of_threads(error):
+            raise
+        exit_code, words = NOT_READABLE, NO_THREAD
     return None, exit_code, words
 
 
@@ -78,9 +83,19 @@ def catching(ctx: click.Context) -> Iterator[None]:
     except MemoryError:
         complain(f"not enough memory; {PART}")
         ctx.exit(NOT_READABLE)
+    except RuntimeError as error:
+        # click's own way out is one, too.
+        if not _is_out_of_threads(error):
+            raise
+        complain(NO_THREAD)
+        ctx.exit(NOT_READABLE)
     except OSError as error:
         complain(f"cannot write the output: {_words_of_writing(error)}")
         ctx.exit(CANNOT_WRITE)
+
+
+def _is_out_of_threads(error: RuntimeError) -> bool:
+    return "can't start new thread" in str(error)
 
 
 def _os_error_words(error: OSError) -> str:

@@ -41,7 +41,7 @@ TELLING_EXIT_CODES = STRICT_EXIT_CODES.replace(
 )
 
 # A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
-_PATH = click.Path(allow_dash=True, path_type=str)
+_PATH = click.Path(allow_dash=True, readable=False, path_type=str)
 
 
 def file_argument(function: F) -> F:
@@ -411,7 +411,7 @@ def output_options(function: F) -> F:
     output = click.option(
         "-o",
         "--output",
-        type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+        type=click.Path(dir_okay=False, allow_dash=True, readable=False, path_type=str),
         metavar="OUT",
         help="Write to this file, which is never left half-written.",
     )
@@ -448,7 +448,7 @@ def config_options(function: F) -> F:
     file = click.option(
         "--config",
         "config_file",
-        type=click.Path(dir_okay=False, path_type=str),
+        type=click.Path(dir_okay=False, readable=False, path_type=str),
         metavar="FILE",
         help="The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
         " [tool.memreplay], in this folder or one above).",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -128,11 +129,22 @@ def check_output(
             )
         return
     check_not_read(path, read)
-    if os.path.isfile(path) and not force:
+    if not force and _is_file(path):
         raise UsageError(f"{path} already exists; give --force to replace it")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"cannot write {path}: there is no directory {folder}")
+
+
+def _is_file(path: str) -> bool:
+    """Whether there is a regular file. Raises UsageError where that cannot be told."""
+    from memreplay.io.whole import mode_of
+
+    try:
+        mode = mode_of(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {(error.strerror or '').lower()}") from None
+    return mode is not None and stat.S_ISREG(mode)
 
 
 def check_not_read(path: str, read: Iterable[str]) -> None:
@@ -166,28 +178,20 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    from memreplay.commands.shared.ending import undone_by_signals
+    from memreplay.io.whole import Whole, mode_of
+
     # Before links are followed: that of /dev/stdout may lead to a pipe, which no folder has.
-    if os.path.exists(path) and not os.path.isfile(path):
+    mode = mode_of(path)
+    if mode is not None and not stat.S_ISREG(mode):
         with open(path, "wb") as special:
             yield special
         return
-    path = os.path.realpath(path)
-    part = os.path.join(os.path.dirname(path), f".memreplay-{os.urandom(6).hex()}.part")
-    from memreplay.commands.shared.ending import undone_by_signals
-
-    def undo() -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-
-    with undone_by_signals(undo):
+    whole = Whole(path)
+    with undone_by_signals(whole.undo):
         try:
-            with open(part, "xb") as file:
-                yield file
-            if os.path.exists(path):
-                import shutil  # late: most commands write no file
-
-                shutil.copymode(path, part)
-            os.replace(part, path)
+            yield whole.begin()
+            whole.finish()
         except BaseException:
-            undo()
+            whole.undo()
             raise

@@ -115,7 +115,7 @@ Examples:
 @click.option(
     "--save-snapshot",
     "saved",
-    type=click.Path(dir_okay=False, path_type=str),
+    type=click.Path(dir_okay=False, readable=False, path_type=str),
     metavar="OUT",
     help="Write what a recording of the simulation would have been, as a snapshot (compressed if"
     " its name ends in .gz, .zst, .xz or .bz2).",

@@ -76,7 +76,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+    type=click.Path(dir_okay=False, allow_dash=True, readable=False, path_type=str),
     metavar="OUT",
     help="Write to this file, which is never left half-written; compressed if its name ends in .gz,"
     " .zst, .xz or .bz2.",

@@ -73,7 +73,9 @@ Examples:
 @click.argument(
     "words",
     metavar="FILE... [QUERY]",
-    type=click.Path(allow_dash=True, path_type=str),  # so that shells complete files
+    type=click.Path(
+        allow_dash=True, readable=False, path_type=str
+    ),  # so that shells complete files
     nargs=-1,
     required=True,
 )

@@ -54,7 +54,7 @@ Examples:
 @click.argument(
     "files",
     metavar="FILE [FILE2]",
-    type=click.Path(allow_dash=True, path_type=str),
+    type=click.Path(allow_dash=True, readable=False, path_type=str),
     nargs=-1,
     required=True,
 )

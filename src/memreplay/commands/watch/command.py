@@ -79,7 +79,7 @@ Examples:
     metavar="DIR...",
     nargs=-1,
     required=True,
-    type=click.Path(file_okay=False, path_type=str),
+    type=click.Path(file_okay=False, readable=False, path_type=str),
 )
 @click.option(
     "--recursive", "-r", is_flag=True, help="Also follow the folders in it (rank0/, step_100/)."

@@ -130,8 +130,11 @@ cdef inline uint32_t spans_add(Spans* t, const void* p, size_t n, uint64_t h) no
     cdef uint32_t id = spans_len(t)
     if (<uint64_t> id + 1) * 4 > (t.mask + 1) * 3 and spans_grow(t) < 0:
         return NONE32
-    if push_bytes(&t.data, p, n) < 0 or push_u64(&t.offsets, t.data.len) < 0:
+    # Both or none: bytes without an end would be the beginning of the next span.
+    if buf_reserve(&t.data, n) < 0 or buf_reserve(&t.offsets, 1) < 0:
         return NONE32
+    push_bytes(&t.data, p, n)
+    push_u64(&t.offsets, t.data.len)
     j = <uint32_t> h & t.mask
     while t.slots[j].id:
         j = (j + 1) & t.mask

@@ -81,7 +81,10 @@ class Queries:
         self._allow_files = allow_files
         self._columns = {name: table.schema.names for name, table in tables.items()}
         config = {**({} if allow_files else _SAFE), **(settings or {})}
-        self._connection = self._duckdb.connect(":memory:", config=config)
+        try:
+            self._connection = self._duckdb.connect(":memory:", config=config)
+        except self._duckdb.OutOfMemoryException as error:
+            raise MemoryError(str(error)) from None
         for name, table in tables.items():
             self._connection.register(name, table)
         if not allow_files:

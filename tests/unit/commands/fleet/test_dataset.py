@@ -133,8 +133,10 @@ def test_what_was_interrupted_goes_on(
     assert list(whole(out)["missing"]) == ["2"]
     (out / "usage" / "rank=2").mkdir(parents=True)
     (out / "usage" / "rank=2" / ".rank2.part").write_bytes(b"half")
+    (out / "_memreplay" / "fleet.json.0123.part").write_bytes(b"half")
     monkeypatch.setattr(dataset, "_write", write)
     ran(run, out, tables="usage")
+    assert not [name for name in os.listdir(out / "_memreplay") if name.endswith(".part")]
     assert counting.given[4:] == ["rank2.pkl.gz"]
     assert (whole(out)["complete"], whole(out)["ranks"]) == (True, [0, 1, 2, 3])
     assert [one.name for one in (out / "usage" / "rank=2").iterdir()] == ["rank2.parquet"]

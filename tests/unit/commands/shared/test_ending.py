@@ -79,6 +79,27 @@ def test_a_signal_comes_to_a_main_thread_that_takes_no_step() -> None:
         assert ended(started) == 128 + signal.SIGTERM
 
 
+@pytest.mark.parametrize("missing", ["os.pipe", "_thread.start_new_thread"])
+def test_without_a_pipe_or_a_thread_there_is_the_handler(missing: str) -> None:
+    error = "OSError(24, 'x')" if missing == "os.pipe" else "RuntimeError()"
+    code = (
+        "import os, signal, _thread\n"
+        f"def fail(*_): raise {error}\n"
+        f"{missing} = fail\n"
+        "before = os.listdir('/dev/fd')\n"
+        "from memreplay.commands.shared.ending import take_signals, undone_by_signals\n"
+        "take_signals()\n"
+        "assert os.listdir('/dev/fd') == before\n"
+        "with undone_by_signals(lambda: print('undone', flush=True)):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    signal.pause()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, b"undone\n", b"")
+
+
 def test_a_signal_does_not_wait_for_whoever_reads_the_output() -> None:
     command = [sys.executable, "-m", "memreplay", "dump", str(EXAMPLE)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:

@@ -49,6 +49,7 @@ def raiser(error: BaseException) -> Callable[[], None]:
         (OSError(errno.EIO, "Input/output error"), 3, "input/output error"),
         (OSError("Odd"), 3, "odd"),
         (OSError(), 3, "oserror"),
+        (RuntimeError("can't start new thread"), 3, "the system gives no more threads; see its"),
     ],
 )
 def test_an_error_of_a_file(
@@ -79,6 +80,8 @@ def test_standard_input_has_a_name(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_bug_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
         attempt("snap.pkl", raiser(ZeroDivisionError()))
+    with pytest.raises(RuntimeError, match="another"):
+        attempt("snap.pkl", raiser(RuntimeError("another")))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,11 @@ def test_a_bug_is_not_hidden() -> None:
             PermissionError(errno.EACCES, "Permission denied", "/some/.memreplay-1.part"),
             2,
             "memreplay: error: cannot write the output: permission denied in /some\n",
+        ),
+        (
+            RuntimeError("can't start new thread"),
+            3,
+            "memreplay: error: the system gives no more threads; see its limits (ulimit -u)\n",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),

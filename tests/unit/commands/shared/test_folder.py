@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -214,3 +215,83 @@ def test_links_are_replaced_and_what_they_point_to_is_not(out: Path) -> None:
     put(out)
     assert (out / "mine.txt").read_bytes() == b"old mine.txt"
     assert not (out / "b.csv").is_symlink()
+
+
+def forked() -> int:
+    """As os.fork, which has a word of warning where there are threads; none is used here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def killed(out: Path, at: int) -> bool:
+    """Whether there is such a rename; the writer is not there any more before it."""
+    real = os.replace
+    done = 0
+
+    def replace(source: str, target: str) -> None:
+        nonlocal done
+        if done == at:
+            os._exit(1)
+        done += 1
+        real(source, target)
+
+    pid = forked()
+    if not pid:
+        try:
+            os.replace = replace  # type: ignore[assignment]
+            put(out)
+        finally:
+            os._exit(0)
+    return os.waitpid(pid, 0)[1] != 0
+
+
+def test_a_kill_at_any_rename_is_mended_by_the_next_run(out: Path) -> None:
+    before = tree(out)
+    at = 0
+    while killed(out, at):
+        assert [name for name in os.listdir(out) if name.endswith(".part")]
+        # Also one that finds files that it may not replace.
+        with (
+            pytest.raises(UsageError, match="already exists"),
+            folder_output(str(out), NAMES, force=False),
+        ):
+            pass
+        assert tree(out) == before
+        at += 1
+    assert at >= len(NAMES)
+    assert not [name for name in os.listdir(out) if name.endswith(".part")]
+
+
+def test_a_kill_leaves_no_new_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    pid = forked()
+    if not pid:
+        with folder_output(str(out), NAMES, force=True) as create:
+            create("a.csv").close()
+            os._exit(1)
+    os.waitpid(pid, 0)
+    assert len(os.listdir(tmp_path)) == 1
+    put(out)
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_cannot_be_looked_at_is_not_replaced(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.stat
+
+    def stat(path: str, *, follow_symlinks: bool = True) -> os.stat_result:
+        if str(path).endswith("a.csv"):
+            raise OSError(5, "Input/output error")
+        return real(path, follow_symlinks=follow_symlinks)
+
+    before = tree(out)
+    monkeypatch.setattr(os, "stat", stat)
+    with (
+        pytest.raises(UsageError, match=r"cannot write .*a\.csv: input/output error"),
+        folder_output(str(out), NAMES, force=False),
+    ):
+        pass
+    monkeypatch.undo()
+    assert tree(out) == before

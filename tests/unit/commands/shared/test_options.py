@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 from click.testing import CliRunner
 from msgspec import to_builtins
 
+from memreplay.commands.app import app
 from memreplay.commands.shared import options
 from memreplay.commands.shared.source import Reading
+from memreplay.io import sources
 from memreplay.snapshot.model import MEASURES
+from tests import build
 
 
 @click.command()
@@ -112,3 +118,27 @@ def test_the_choices_are_the_models() -> None:
         if isinstance(param.type, click.Choice)
     }
     assert tuple(choices["measure"]) == MEASURES
+
+
+def test_a_file_that_may_not_be_read_is_one_line(
+    tmp_path: Path, runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no wrong usage, of which click would say three."""
+    snap = tmp_path / "snap.pkl"
+    snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
+    out = ["slice", str(snap), "--force", "-o", str(tmp_path / "out.pkl")]
+    (tmp_path / "out.pkl").write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)
+    assert runner.invoke(app, out).exit_code == 0  # whoever asks that may be told wrong
+
+    def refuse(name: str, mode: str) -> None:
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(sources, "io", SimpleNamespace(FileIO=refuse))
+    for args in (["peak", str(snap)], out):
+        done = runner.invoke(app, args)
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert done.stderr == (
+            f"memreplay: error: {snap}: permission denied; it belongs to someone else or is not"
+            " readable\n"
+        )

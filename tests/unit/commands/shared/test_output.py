@@ -189,6 +189,31 @@ def test_a_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
     output.check_output(str(tables / "events.png"), force=True, read=[str(tables)])
 
 
+def test_what_cannot_be_looked_at_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not taken for a file that is not there, nor for a device, which is written to as it is."""
+    there = tmp_path / "there"
+    there.write_bytes(b"old")
+    real = os.stat
+
+    def stat(path: str, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == str(there):
+            raise OSError(5, "Input/output error")
+        return real(path, follow_symlinks=follow_symlinks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", stat)
+        with pytest.raises(UsageError, match=r"cannot write .*there: input/output error"):
+            output.check_output(str(there), force=False)
+        with (
+            pytest.raises(OSError, match="Input/output"),
+            output.byte_output(str(there)) as file,
+        ):
+            file.write(b"new")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("there", b"old")]
+
+
 def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "there"
     there.write_bytes(b"")

@@ -1,0 +1,1 @@
+"""Commands on a system whose calls fail, one at a time: full disks, no memory, kills."""
