@@ -2,7 +2,7 @@
 
 MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
-                       engine ("base,read") for these alone
+                       engine ("base,read") for these alone; "thread": ThreadSanitizer
 MEMREPLAY_COVERAGE=1   line tracing for coverage
 MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
@@ -34,6 +34,7 @@ def switched(name: str, otherwise: str = "0") -> bool:
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
 PORTABLE = switched("PORTABLE")
+THREADS = os.environ.get("MEMREPLAY_SANITIZE") == "thread"
 # The first Python whose stable ABI has buffers, of which columns are made (PEP 384, PEP 688's
 # Py_buffer): what is built with it is good for each later one.
 STABLE = (3, 11)
@@ -44,9 +45,10 @@ STABLE_ABI = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
     and platform.python_implementation() == "CPython"
 )
-# Where PyTorch has a CUDA build.
+# Where PyTorch has a CUDA build; none is loaded beside ThreadSanitizer.
 DRYRUN = (
-    sys.platform == "linux"
+    not THREADS
+    and sys.platform == "linux"
     and platform.machine() in ("x86_64", "aarch64")
     and platform.libc_ver()[0] == "glibc"
 )
@@ -60,6 +62,8 @@ if PORTABLE:  # -O1 compiles in half of the time
     compile_args = [*compile_args, "-O1", *standard]
 link_args: list[str] = []
 flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+if THREADS:
+    flags = ["-fsanitize=thread"]
 # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
 sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
 
@@ -67,7 +71,7 @@ sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link
 def compiler_flags(source: Path) -> list[str]:
     """Those of one module."""
     asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
-    if SANITIZE and ("1" in asked or source.parent.name in asked):
+    if THREADS or (SANITIZE and ("1" in asked or source.parent.name in asked)):
         return sanitized[0]
     # What Python calls, for the most part: the loops are in the modules below, where -O3 pays.
     if source.name.startswith("_") or source.stem == SHARED.rpartition(".")[2]:

@@ -9,6 +9,7 @@ import numpy as np
 import memreplay._core as _core
 from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.once import once
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,7 @@ def view(column: Column | int, rows: int, dtype: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-class Table:
+class Table(Staying):
     """Base of the tables: a length, and a repr that says what is in it."""
 
     def __init__(self, tables: Tables, rows: int) -> None:

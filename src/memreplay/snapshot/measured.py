@@ -11,6 +11,7 @@ import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
 from memreplay.snapshot.once import Once, once
+from memreplay.snapshot.staying import Staying
 from memreplay.snapshot.trace import Trace
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 SEPARATION = 0.05
 
 
-class Measured:
+class Measured(Staying):
     """A measure's bytes over the events of one device.
 
     Event indices are those of the whole trace; `Trace.start` stands for the start.

@@ -9,6 +9,7 @@ from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.once import Once, once
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
@@ -84,7 +85,7 @@ class Card(NamedTuple):
     reuses: bool
 
 
-class Recorded:
+class Recorded(Staying):
     """What a recording's own allocator did, and what it says of the card. Made once a replay."""
 
     def __init__(self, replay: MeasuredTrace) -> None:

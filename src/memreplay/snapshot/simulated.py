@@ -19,6 +19,7 @@ from memreplay.snapshot.recorded_allocator import (
     recorded_of,
     run,
 )
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -42,7 +43,7 @@ SimulationReason = Literal[
 ]
 
 
-class Simulated:
+class Simulated(Staying):
     """One device's program with these settings on a card of `total_bytes`.
 
     Made by `Replay.simulate`; `log` keeps what was asked of the driver.

@@ -24,6 +24,7 @@ from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
 from memreplay.snapshot.once import Once, once
 from memreplay.snapshot.replay import Replay
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from memreplay.snapshot import columns
@@ -44,7 +45,7 @@ KEPT = {
 EVENT_KEYS = ("compile_context", "user_metadata")
 
 
-class Snapshot:
+class Snapshot(Staying):
     """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
 
     def __init__(

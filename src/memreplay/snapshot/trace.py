@@ -9,6 +9,7 @@ import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import SegmentChanges, Span
 from memreplay.snapshot.once import Once, once
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class Tally(NamedTuple):
     states: list[tuple[int, int, int, int]]  # code, blocks, bytes, requested bytes of active ones
 
 
-class Trace:
+class Trace(Staying):
     """One device's events, and what stands at their start.
 
     Event indices count from the device's first event; -1 is the start, before it. Where a range was

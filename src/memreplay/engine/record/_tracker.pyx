@@ -117,12 +117,8 @@ def use_torch(size_t task, size_t sequence, size_t node, bint shared, size_t seq
     _tracker.tracker_torch(&torch)
 
 
-def _hold() -> None:
-    _tracker.tracker_lock()
-
-
-def _let_go() -> None:
-    _tracker.tracker_unlock()
+def _forked() -> None:
+    _tracker.tracker_forked()
 
 
 cdef bint told_of_forks = False
@@ -134,10 +130,8 @@ def begin(keep: int) -> None:
     global told_of_forks
     _tracker.tracker_begin(new_seed(), min(keep, 1 << 62))
     if not told_of_forks and hasattr(os, "register_at_fork"):
-        # A thread that notes something just then is not in the child, and would hold the lock for
-        # ever: who forks waits for it.
         told_of_forks = True
-        os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
+        os.register_at_fork(after_in_child=_forked)
 
 
 def end() -> None:

@@ -6,7 +6,7 @@
 # what the block was for follows when it ends, or when somebody names it meanwhile.
 from cpython.pythread cimport (
     PyThread_acquire_lock, PyThread_allocate_lock, PyThread_release_lock, PyThread_type_lock,
-    WAIT_LOCK,
+    NOWAIT_LOCK, WAIT_LOCK,
 )
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -131,6 +131,22 @@ cdef void tracker_end() noexcept nogil:
     buf_free(&one.made)
     map64_free(&one.live)
     tracker_unlock()
+
+
+cdef void tracker_forked() noexcept nogil:
+    # In a child that was forked. A thread that noted something just then is not in it, never lets go
+    # of the lock, and has left off in the middle: of a recording nothing more is noted. Who forks
+    # could not wait for it: Python runs on between taking the lock and the fork, and others would
+    # wait for the lock with the GIL.
+    global lock
+    if lock == NULL:
+        return
+    if PyThread_acquire_lock(lock, NOWAIT_LOCK):
+        PyThread_release_lock(lock)
+        return
+    poke(&listening, 0)
+    memset(&one, 0, sizeof(one))
+    lock = PyThread_allocate_lock()
 
 
 cdef void tracker_torch(const Torch* torch) noexcept nogil:
