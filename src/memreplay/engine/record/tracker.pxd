@@ -92,7 +92,7 @@ cdef struct Sums:
 
 cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1
 cdef void tracker_end() noexcept nogil
-cdef void tracker_forked() noexcept nogil
+cdef void tracker_forked() noexcept
 cdef void tracker_torch(const Torch* torch) noexcept nogil
 cdef void tracker_alloc(uint64_t address) noexcept nogil
 cdef void tracker_free(uint64_t address) noexcept nogil

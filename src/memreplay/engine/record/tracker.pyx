@@ -133,7 +133,7 @@ cdef void tracker_end() noexcept nogil:
     tracker_unlock()
 
 
-cdef void tracker_forked() noexcept nogil:
+cdef void tracker_forked() noexcept:
     # In a child that was forked. A thread that noted something just then is not in it, never lets go
     # of the lock, and has left off in the middle: of a recording nothing more is noted. Who forks
     # could not wait for it: Python runs on between taking the lock and the fork, and others would
