@@ -40,7 +40,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize portable cross fuzz graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -84,6 +84,9 @@ viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bund
 # build so, with SAN where; all of them else.
 sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
 	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
+
+threads: build/threads/built.stamp ## the tests of threads and processes under ThreadSanitizer; ci/threads --free: on a Python without the GIL
+	ci/threads $(PYTEST_ARGS)
 
 portable: build/portable/built.stamp ## the test suite with plain C11 in place of what gcc and Linux have; TESTS=tests/conformance
 	PYTHONPATH=$(abspath build/portable)/lib $(BIN)/python -m pytest $(TESTS) $(SPREAD) -p no:cacheprovider $(PYTEST_ARGS)
@@ -210,6 +213,10 @@ build/guided/built.stamp: $(VENV)/dev.stamp $(SOURCES)
 
 build/covered/built.stamp: $(VENV)/dev.stamp $(SOURCES)
 	@export MEMREPLAY_COVERAGE=1 && $(ASIDE)
+	@touch $@
+
+build/threads/built.stamp: $(VENV)/dev.stamp $(SOURCES)
+	@export MEMREPLAY_SANITIZE=thread && $(ASIDE)
 	@touch $@
 
 build/portable/built.stamp: $(VENV)/dev.stamp $(SOURCES)

@@ -3,8 +3,9 @@
 MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
                        engine ("base,read") for these alone; "guided" for clang, with what
-                       libFuzzer follows
+                       libFuzzer follows; "thread": ThreadSanitizer
 MEMREPLAY_COVERAGE=1   for gcov, by lines of the .pyx and .pxd files
+
 MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
@@ -35,6 +36,7 @@ def switched(name: str, otherwise: str = "0") -> bool:
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
 PORTABLE = switched("PORTABLE")
+THREADS = os.environ.get("MEMREPLAY_SANITIZE") == "thread"
 # The first Python whose stable ABI has buffers, of which columns are made (PEP 384, PEP 688's
 # Py_buffer): what is built with it is good for each later one.
 STABLE = (3, 11)
@@ -45,9 +47,10 @@ STABLE_ABI = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
     and platform.python_implementation() == "CPython"
 )
-# Where PyTorch has a CUDA build.
+# Where PyTorch has a CUDA build; none is loaded beside ThreadSanitizer.
 DRYRUN = (
-    sys.platform == "linux"
+    not THREADS
+    and sys.platform == "linux"
     and platform.machine() in ("x86_64", "aarch64")
     and platform.libc_ver()[0] == "glibc"
 )
@@ -63,6 +66,8 @@ link_args: list[str] = []
 if COVERAGE:
     compile_args, link_args = ["-O0", "-g1", "-Wno-sign-compare", "--coverage"], ["--coverage"]
 flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+if THREADS:
+    flags = ["-fsanitize=thread"]
 # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
 sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
 GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
@@ -75,7 +80,7 @@ if GUIDED:
 def compiler_flags(source: Path) -> list[str]:
     """Those of one module."""
     asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
-    if SANITIZE and (GUIDED or "1" in asked or source.parent.name in asked):
+    if THREADS or (SANITIZE and (GUIDED or "1" in asked or source.parent.name in asked)):
         return sanitized[0]
     # What Python calls, for the most part: the loops are in the modules below, where -O3 pays.
     if source.name.startswith("_") or source.stem == SHARED.rpartition(".")[2]:

@@ -124,7 +124,7 @@ def _plain(default: str) -> str:
 def _method(node: ast.FunctionDef) -> Shape:
     doc = inspect.cleandoc(ast.get_docstring(node) or "")
     marks = {ast.unparse(mark) for mark in node.decorator_list}
-    if marks & {"property", "cached_property"}:
+    if marks & {"property", "once"}:
         return Shape(node.name, doc, kind=_typed(node.returns))
     return Shape(node.name, doc, _signature(node.name, node, method=True))
 

@@ -228,7 +228,8 @@ cdef class Tables:
                 text = raw.decode("utf-8", "surrogatepass")   # as pickle decodes it
             except UnicodeDecodeError:
                 text = raw.decode("utf-8", "replace")
-            self.decoded[i] = text
+            # The first of several threads keeps its own: what `get` has borrowed is never let go.
+            text = self.decoded.setdefault(i, text)
         return text
 
     cdef bytes _bytes(self, Spans* spans, object i):
@@ -377,7 +378,7 @@ cdef class Tables:
                 raise MemoryError
             for i in range(s.b.len):
                 _sparse.sparse_write(&out.buf, i, _sparse.sparse_at(s, i))
-            self._spelled[name] = column(out, out.buf.data, s.b.len, fmt)
+            self._spelled.setdefault(name, column(out, out.buf.data, s.b.len, fmt))
         return self._spelled[name]
 
     def number(self, name: str, row: int) -> int:

@@ -51,11 +51,19 @@ class ReadAhead:
         self._stopped = False
         self._through = False  # the thread is done
         self._left = False  # it is to call `ended`
+        self._process = 0  # where it runs
 
     def next(self) -> Block:
-        """The next block, until is_last() of one. It stays as it is until the call after next."""
+        """The next block, until is_last() of one. It stays as it is until the call after next.
+
+        Raises RuntimeError in a child that was forked meanwhile: the thread is not in it.
+        """
         if not self._begun:
             self._begin()
+        elif self._process != os.getpid():
+            raise RuntimeError(
+                "the process was forked while a snapshot was read: open it again in the child"
+            )
         if len(self._kept) == 2:
             self._free.put(self._kept.pop(0))
         block = self._ready.get() if self._thread is not None else self._read()
@@ -96,6 +104,7 @@ class ReadAhead:
         for _ in range(BLOCKS):
             self._free.put(bytearray(ROOM + SIZE))
         self._begun = True
+        self._process = os.getpid()
         # A daemon, as a read that hangs must not hold up the exit.
         thread = Thread(target=self._run, name="memreplay-readahead", daemon=True)
         # Where there may be no more threads, each block is read when it is asked for.

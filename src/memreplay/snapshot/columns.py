@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import memreplay._core as _core
 from memreplay.snapshot.brief import html_columns
+from memreplay.snapshot.once import once
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,7 @@ def view(column: Column | int, rows: int, dtype: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-class Table:
+class Table(Staying):
     """Base of the tables: a length, and a repr that says what is in it."""
 
     def __init__(self, tables: Tables, rows: int) -> None:
@@ -63,7 +64,7 @@ class Table:
 class Events(Table):
     """All events of all devices, each device's in the order of its trace; shape (events,)."""
 
-    @cached_property
+    @once
     def device(self) -> NDArray[np.int32]:
         """The place of the event's trace in `device_traces`."""
         traces = self._tables.traces()
@@ -137,7 +138,7 @@ class Ooms(Table):
 class Stacks(Table):
     """Interned call stacks: stack i is `frames[offsets[i]:offsets[i + 1]]`, innermost first."""
 
-    @cached_property
+    @once
     def offsets(self) -> NDArray[np.int64]:
         """Shape (stacks + 1,)."""
         out = np.asarray(self._tables.column("stack_offsets")).astype(np.int64) // 4
@@ -223,7 +224,7 @@ class Segments(Table):
         """Bytes that were requested of these; 0 where the file does not say."""
         return self._row("segment", "requested_size")
 
-    @cached_property
+    @once
     def has_requested_size(self) -> NDArray[np.bool_]:
         """Whether the file gives a requested size; it is 0 where it does not."""
         return self._flag("segment", _core.OWN_REQUESTED)
@@ -248,7 +249,7 @@ class Segments(Table):
         """Stack ids: who asked for it."""
         return self._row("segment", "stack")
 
-    @cached_property
+    @once
     def is_expandable(self) -> NDArray[np.bool_]:
         """Whether it grows by pages."""
         return self._flag("segment", _core.EXPANDABLE)
@@ -267,7 +268,7 @@ class Blocks(Table):
         """Where it begins."""
         return self._row("block", "address")
 
-    @cached_property
+    @once
     def has_address(self) -> NDArray[np.bool_]:
         """Whether the file gives the address."""
         return self._flag("block", _core.HAS_ADDRESS)
@@ -277,7 +278,7 @@ class Blocks(Table):
         """Bytes of the block itself: rounded."""
         return self._row("block", "size")
 
-    @cached_property
+    @once
     def requested_size(self) -> NDArray[np.int64]:
         """Requested bytes; the size where the file says none. Stale for inactive blocks."""
         out: NDArray[np.int64] = np.where(
@@ -286,7 +287,7 @@ class Blocks(Table):
         out.flags.writeable = False
         return out
 
-    @cached_property
+    @once
     def has_requested_size(self) -> NDArray[np.bool_]:
         """Whether the file gives a requested size (or, in 2.0-era files, a history)."""
         return self._flag("block", _core.HAS_REQUESTED)

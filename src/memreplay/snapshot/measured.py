@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -11,6 +10,8 @@ from msgspec import UNSET
 import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
+from memreplay.snapshot.once import Once, once
+from memreplay.snapshot.staying import Staying
 from memreplay.snapshot.trace import Trace
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from memreplay.engine.query import _groups, _traffic
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
+    from memreplay.snapshot.alloc_conf import AllocatorSettings
 
 # Two peaks are separate when usage falls between them by this part of its range.
 SEPARATION = 0.05
 
 
-class Measured:
+class Measured(Staying):
     """A measure's bytes over the events of one device.
 
     Event indices are those of the whole trace; `Trace.start` stands for the start.
@@ -45,20 +47,20 @@ class Measured:
         """The memory pool that alone counts; None for all."""
         self.stream = stream
         """The stream that alone counts; None for all."""
-        self._questions = 0
-        self._moments: _timeline.Moments | None = None
+        self._asked_before = False
+        self._moments: Once[str, _timeline.Moments] = Once()
         self._sums: dict[str, list[tuple[int, int, int, int, int, int, int]]] = {}
 
     # ---- bytes over events
 
-    @cached_property
+    @once
     def column(self) -> Column:
         """`series` as the engine hands it out."""
         if self.measure == "reserved":
             return self._reserved_alone[1] if self._alone else self.trace.reserved.usage()
         return self.native.usage()
 
-    @cached_property
+    @once
     def series(self) -> NDArray[np.int64]:
         """Bytes after each event; shape (events,), int64, read-only."""
         import numpy as np
@@ -70,16 +72,16 @@ class Measured:
         asked for: 8 bytes an event."""
         for one in ("column", "series"):
             self.__dict__.pop(one, None)
-        self._moments = None
+        self._moments.clear()
 
-    @cached_property
+    @once
     def start_bytes(self) -> int:
         """Bytes before the first event that was read."""
         if self.measure == "reserved":
             return self._reserved_alone[0] if self._alone else self.trace.reserved.start_bytes
         return self.native.start_bytes
 
-    @cached_property
+    @once
     def final_bytes(self) -> int:
         """Bytes after the last event that was read."""
         if self._is_plain:
@@ -88,19 +90,19 @@ class Measured:
             return self.native.end_bytes
         return self._extremes[4] if self._alone else self.trace.reserved.end_bytes
 
-    @cached_property
+    @once
     def peak(self) -> PeakPoint:
         """The maximum, and the first event after which it is reached."""
         if self._is_plain:
             return self._point(self.trace.native.peak_bytes, self.trace.native.peak_event)
         return self._point(*self._extremes[:2])
 
-    @cached_property
+    @once
     def minimum(self) -> PeakPoint:
         """The minimum, and the first event after which it is reached."""
         return self._point(*self._extremes[2:4])
 
-    @cached_property
+    @once
     def mean_bytes(self) -> int | None:
         """The mean in bytes, weighted by how long each value lasted; None without times."""
         mean = self._extremes[5]
@@ -236,7 +238,7 @@ class Measured:
         }
         return [known[part.pool if by == "pool" else part.stream] for part in parts]
 
-    @cached_property
+    @once
     def reconciliation_bytes(self) -> int | None:
         """`final_bytes` less what the file's segments hold: 0 when the two agree.
 
@@ -259,7 +261,7 @@ class Measured:
         """Whether all allocations count."""
         return self.pool is None and self.stream is None
 
-    @cached_property
+    @once
     def _extremes(self) -> tuple[int, int, int, int, int, float | None]:
         from memreplay.engine.replay import _measures
 
@@ -271,7 +273,7 @@ class Measured:
 
     # ---- what is live
 
-    @cached_property
+    @once
     def native(self) -> _timeline.Measure:
         """Which allocations count, from when to when. Raises UsageError for reserved memory."""
         trace = self.trace
@@ -296,14 +298,14 @@ class Measured:
     def _asked(self) -> _timeline.Measure | _timeline.Moments:
         """What answers a question about a moment: from the second one on an index, which one alone
         would not be worth."""
-        if self._moments is None and self._questions:
-            from memreplay.engine.replay import _timeline
+        if not self._asked_before:
+            self._asked_before = True
+            return self.native
+        from memreplay.engine.replay import _timeline
 
-            self._moments = _timeline.Moments(self.native)
-        self._questions += 1
-        return self._moments or self.native
+        return self._moments.get("", lambda: _timeline.Moments(self.native))
 
-    @cached_property
+    @once
     def _reserved_alone(self) -> tuple[int, Column]:
         """Reserved bytes of the pool and the stream: at the start, and after each event."""
         return self.trace.blocks.reserved_of(self._alone)
@@ -314,7 +316,7 @@ class Measured:
         asked = {"pool": self.pool, "stream": self.stream}
         return [self.trace.class_of(by, one) for by, one in asked.items() if one is not None]
 
-    @cached_property
+    @once
     def lifetimes(self) -> Lifetimes:
         """Every allocation of the trace, then the carried blocks, with when it began and
         ended."""
@@ -448,14 +450,15 @@ class Measured:
     def _part_sums(self, by: str, at: int) -> list[tuple[int, int, int, int, int, int, int]]:
         """`Classes.sums`; from the second question on without another look at every event."""
         classes = self.trace.classes(by)
-        if by not in self._sums:
-            self._sums[by] = classes.sums(self.native, at)
-            return self._sums[by]
+        found = self._sums.get(by)
+        if found is None:
+            found = self._sums[by] = classes.sums(self.native, at)
+            return found
         then = classes.listed_sums(self.native, *self._asked().live(at))
         return [
             (start, peak, peak_at, n_bytes, live, final, blocks)
             for (start, peak, peak_at, _, _, final, blocks), (n_bytes, live) in zip(
-                self._sums[by], then, strict=True
+                found, then, strict=True
             )
         ]
 
@@ -484,7 +487,9 @@ class Measured:
 class MeasuredTrace(Trace):
     """A trace with its measures: what a simulation of it asks for."""
 
-    recorded_allocator: object = None  # kept here by snapshot.recorded_allocator
+    def __init__(self, native: _timeline.Replay, settings: AllocatorSettings) -> None:
+        super().__init__(native, settings)
+        self.recorded_allocator: Once[str, object] = Once()  # kept by snapshot.recorded_allocator
 
     @property
     def card_bytes(self) -> int | None:

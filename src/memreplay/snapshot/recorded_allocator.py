@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
 from memreplay.snapshot.brief import html_table
+from memreplay.snapshot.once import Once, once
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from memreplay.engine.simulate._simulating import Simulation
@@ -84,13 +85,13 @@ class Card(NamedTuple):
     reuses: bool
 
 
-class Recorded:
+class Recorded(Staying):
     """What a recording's own allocator did, and what it says of the card. Made once a replay."""
 
     def __init__(self, replay: MeasuredTrace) -> None:
         self.replay = replay
         self.settings = replay.settings
-        self._made: dict[tuple[int | None, bool], Simulation] = {}
+        self._made: Once[tuple[int | None, bool], Simulation] = Once()
 
     def __repr__(self) -> str:
         return f"<Recorded: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
@@ -99,7 +100,7 @@ class Recorded:
         rows = [("settings", spelled(self.settings)), ("outcome", self.outcome)]
         return html_table("Recorded", rows)
 
-    @cached_property
+    @once
     def _seen(self) -> dict[int, int]:
         """What was reserved and free at each request that failed, by its event."""
         reserved = self.replay.measure("reserved")
@@ -108,7 +109,7 @@ class Recorded:
             for event, free in self.replay.oom_free.items()
         }
 
-    @cached_property
+    @once
     def total_bytes(self) -> int | None:
         """What the driver had for this process; None where nobody knows. Where no request failed
         and some were asked again, it is just less than they wanted."""
@@ -126,12 +127,12 @@ class Recorded:
         """Whether its own settings have been simulated."""
         return "own" in self.__dict__
 
-    @cached_property
+    @once
     def total_inferred(self) -> bool:
         """Whether `total_bytes` is no more than what the recording shows."""
         return not self._seen and self._wanted is not None
 
-    @cached_property
+    @once
     def _wanted(self) -> int | None:
         """What the driver had at most where requests were asked again and it is not known to
         have had less; None where none were."""
@@ -145,7 +146,7 @@ class Recorded:
             return most
         return peak if _likeness(self._own(peak, reuses=False))[0] else most
 
-    @cached_property
+    @once
     def allowed_bytes(self) -> int | None:
         """What the process might have of the card where requests failed while memory was free: at
         least this. None where it might have all."""
@@ -157,13 +158,13 @@ class Recorded:
                 return self.replay.measure("reserved").peak.bytes
         return None
 
-    @cached_property
+    @once
     def allowed_inferred(self) -> bool:
         """Whether `allowed_bytes` is no more than what the recording shows."""
         known = self.settings.memory_fraction is not None and self.replay.card_bytes is not None
         return self.allowed_bytes is not None and not known
 
-    @cached_property
+    @once
     def outcome(self) -> Outcome:
         """What the recording says."""
         replay = self.replay
@@ -194,7 +195,7 @@ class Recorded:
             failed_event=next(iter(replay.events_of("oom")), None),
         )
 
-    @cached_property
+    @once
     def limit_bytes(self) -> int:
         """Above so many reserved bytes the process was in want of memory: what the driver had or
         the process might have, where that is known, and what it had where not."""
@@ -203,12 +204,12 @@ class Recorded:
         peak = self.replay.measure("reserved").peak.bytes
         return max(min(found, default=peak), peak)
 
-    @cached_property
+    @once
     def collect_from(self) -> int | None:
         """Above so many reserved bytes cached memory was collected; None for never."""
         return _collect_from(self.settings, self.allowed_bytes)
 
-    @cached_property
+    @once
     def own(self) -> Simulation:
         """The recording's own settings, simulated, with a log.
 
@@ -223,18 +224,13 @@ class Recorded:
         return found
 
     def _own(self, total: int | None, *, reuses: bool) -> Simulation:
-        if (total, reuses) not in self._made:
-            self._made[total, reuses] = run(
-                self.replay,
-                self.settings,
-                Card(total, self.allowed_bytes, self.replay.card_bytes, reuses),
-                self,
-                log=True,
-                alike=reuses,
-            )
-        return self._made[total, reuses]
+        def make() -> Simulation:
+            card = Card(total, self.allowed_bytes, self.replay.card_bytes, reuses)
+            return run(self.replay, self.settings, card, self, log=True, alike=reuses)
 
-    @cached_property
+        return self._made.get((total, reuses), make)
+
+    @once
     def reproduced(self) -> bool:
         """Whether that gives the recorded segment events again, in kind, order and size."""
         return _likeness(self.own)[0]
@@ -242,9 +238,9 @@ class Recorded:
 
 def recorded_of(replay: MeasuredTrace) -> Recorded:
     """That of a replay: made once."""
-    if not isinstance(replay.recorded_allocator, Recorded):
-        replay.recorded_allocator = Recorded(replay)
-    return replay.recorded_allocator
+    found = replay.recorded_allocator.get("", lambda: Recorded(replay))
+    assert isinstance(found, Recorded)
+    return found
 
 
 def run(

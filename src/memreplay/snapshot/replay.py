@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.measured import Measured, MeasuredTrace
 from memreplay.snapshot.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
+from memreplay.snapshot.once import once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,11 +64,12 @@ class Replay(MeasuredTrace):
         a name, pool or stream that is not there.
         """
         key = (name, pool, stream)
-        if key not in self._measures:
+        found = self._measures.get(key)
+        if found is None:
             if name not in MEASURES:
                 raise UsageError(f"no measure is called {name!r}; there are: {', '.join(MEASURES)}")
-            self._measures[key] = Usage(self, name, pool, stream)
-        return self._measures[key]
+            found = self._measures.setdefault(key, Usage(self, name, pool, stream))
+        return found
 
     def forget(self) -> None:
         """Let go of the measures that `measure` remembers; it makes them anew."""
@@ -112,7 +113,7 @@ class Replay(MeasuredTrace):
         live = self.measure("active").listed(event)
         return _blockmap.BlockMap(self.blocks, self.holding, *live, event - self.first_event)
 
-    @cached_property
+    @once
     def card_bytes(self) -> int | None:
         """The memory of the card, where the recorder noted it."""
         return self._card()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 from memreplay.snapshot.brief import html_table
+from memreplay.snapshot.once import once
 from memreplay.snapshot.recorded_allocator import (
     MOST_BYTES,
     Card,
@@ -19,6 +19,7 @@ from memreplay.snapshot.recorded_allocator import (
     recorded_of,
     run,
 )
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -42,7 +43,7 @@ SimulationReason = Literal[
 ]
 
 
-class Simulated:
+class Simulated(Staying):
     """One device's program with these settings on a card of `total_bytes`.
 
     Made by `Replay.simulate`; `log` keeps what was asked of the driver.
@@ -157,7 +158,7 @@ class Simulated:
             )
         return int(self.settings.memory_fraction * card)
 
-    @cached_property
+    @once
     def outcome(self) -> Outcome:
         """What the allocator makes of the program."""
         native, first = self.native, self.replay.first_event
@@ -180,7 +181,7 @@ class Simulated:
             failed_event=next(iter(self.failed_events), None),
         )
 
-    @cached_property
+    @once
     def failed_events(self) -> tuple[int, ...]:
         """The events whose requests fail."""
         return tuple(at + self.replay.first_event for at in self.native.failed())
@@ -206,7 +207,7 @@ class Simulated:
         roomy = total is None or self.replay.reserved.start_bytes <= total
         return roomy and not self.failed_events
 
-    @cached_property
+    @once
     def reasons(self) -> tuple[SimulationReason, ...]:
         """Why the outcome is an estimate, or empty: docs/simulate.md says each in words."""
         recorded = recorded_of(self.replay)

@@ -6,7 +6,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,9 @@ from memreplay.snapshot.alloc_conf import recorded_settings
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
+from memreplay.snapshot.once import Once, once
 from memreplay.snapshot.replay import Replay
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from memreplay.snapshot import columns
@@ -43,7 +45,7 @@ KEPT = {
 EVENT_KEYS = ("compile_context", "user_metadata")
 
 
-class Snapshot:
+class Snapshot(Staying):
     """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
 
     def __init__(
@@ -70,7 +72,7 @@ class Snapshot:
         """The `start` and `stop` that were asked for: a Moment each, or None."""
         self._traits = traits
         self.project = tuple(project)
-        self._replays: dict[int, Replay] = {}
+        self._replays: Once[int, Replay] = Once()
         self._frames: dict[int, Frame] = {}
 
     def __repr__(self) -> str:
@@ -104,7 +106,7 @@ class Snapshot:
 
     # ---- what is in it
 
-    @cached_property
+    @once
     def devices(self) -> tuple[int, ...]:
         """Devices that have events or segments, ascending.
 
@@ -114,7 +116,7 @@ class Snapshot:
         idle = set(self.native.idle_devices()).difference(self.native.segment_devices())
         return tuple(one for one in self._recorded if one not in idle) or self._recorded
 
-    @cached_property
+    @once
     def _recorded(self) -> tuple[int, ...]:
         with_events = {device for device, events in self.events_by_device.items() if events}
         return tuple(
@@ -123,7 +125,7 @@ class Snapshot:
             if self.only in (None, device)
         )
 
-    @cached_property
+    @once
     def events_by_device(self) -> dict[int, int]:
         """How many events the trace of each device has, those outside of a range too; in the order
         of the file."""
@@ -132,7 +134,7 @@ class Snapshot:
             found[device] = found.get(device, 0) + events
         return found
 
-    @cached_property
+    @once
     def has_events(self) -> bool:
         """Whether any device has events, those outside of a range too."""
         return any(self.events_by_device.values())
@@ -162,13 +164,13 @@ class Snapshot:
         """What a salvaged input would have ended in; None for a whole one."""
         return self.native.truncation
 
-    @cached_property
+    @once
     def settings(self) -> dict[str, object]:
         """`allocator_settings` as it stands in the file; empty where there is none."""
         found = self.native.kept("settings")
         return found if isinstance(found, dict) else {}
 
-    @cached_property
+    @once
     def traits(self) -> frozenset[str]:
         """What in the file tells which PyTorch wrote it, but is in no table: keys of events, empty
         or not, "history" of blocks, a "bare_list" of segments."""
@@ -179,14 +181,14 @@ class Snapshot:
         found |= {"bare_list"} if native.bare_list else set()
         return self._traits | found
 
-    @cached_property
+    @once
     def recorder(self) -> dict[str, object]:
         """What memreplay's own recorder says of the run (docs/format.md); empty where another
         recorded."""
         found = self.native.kept("memreplay")
         return found if isinstance(found, dict) else {}
 
-    @cached_property
+    @once
     def recorded(self) -> Recorded | None:
         """What memreplay's recorder noted of each allocation; None where it noted nothing, or what
         does not fit the events (`recorded_flaw`)."""
@@ -197,7 +199,7 @@ class Snapshot:
         """Why what the recorder noted cannot be used; empty where it can, or there is none."""
         return self._recorded_or_flaw[1]
 
-    @cached_property
+    @once
     def _recorded_or_flaw(self) -> tuple[Recorded | None, str]:
         if "allocations" not in self.recorder:
             return None, ""
@@ -233,49 +235,49 @@ class Snapshot:
 
     # ---- tables
 
-    @cached_property
+    @once
     def events(self) -> columns.Events:
         """The events of all devices, a row each."""
         from memreplay.snapshot.columns import Events
 
         return Events(self.native, self.native.n_events)
 
-    @cached_property
+    @once
     def ooms(self) -> columns.Ooms:
         """The events that say how much memory the device had free: a row each."""
         from memreplay.snapshot.columns import Ooms
 
         return Ooms(self.native, self.native.n_ooms)
 
-    @cached_property
+    @once
     def stacks(self) -> columns.Stacks:
         """The call stacks, each once."""
         from memreplay.snapshot.columns import Stacks
 
         return Stacks(self.native, self.native.n_stacks)
 
-    @cached_property
+    @once
     def frames(self) -> columns.Frames:
         """The frames of stacks, each once."""
         from memreplay.snapshot.columns import Frames
 
         return Frames(self.native, self.native.n_frames)
 
-    @cached_property
+    @once
     def segments(self) -> columns.Segments:
         """The allocator's segments at the dump, a row each."""
         from memreplay.snapshot.columns import Segments
 
         return Segments(self.native, self.native.n_segments)
 
-    @cached_property
+    @once
     def blocks(self) -> columns.Blocks:
         """The blocks of these segments, a row each."""
         from memreplay.snapshot.columns import Blocks
 
         return Blocks(self.native, self.native.n_blocks)
 
-    @cached_property
+    @once
     def annotations(self) -> columns.Annotations:
         """Where annotations begin and end, a row each."""
         from memreplay.snapshot.columns import Annotations
@@ -284,7 +286,7 @@ class Snapshot:
 
     # ---- ids spelled out
 
-    @cached_property
+    @once
     def code(self) -> Code:
         """Its frames and stacks, as ids."""
         return Code(self.native)
@@ -355,7 +357,7 @@ class Snapshot:
         if found is None:
             function, file, line = self.native.frame(i)
             found = Frame(self.native.string(function), self.native.string(file), line)
-            self._frames[i] = found
+            found = self._frames.setdefault(i, found)
         return found
 
     def stack(self, i: int) -> tuple[Frame, ...]:
@@ -391,14 +393,15 @@ class Snapshot:
         """
         if device is None:
             device = self.devices[0] if self.devices else 0
-        if device not in self._replays:
-            self.check_device(device)
-            self._replays[device] = Replay(
-                _timeline.Replay(self.native, device),
-                recorded_settings(self.settings),
-                partial(_card_bytes, self.native, device),
-            )
-        return self._replays[device]
+        return self._replays.get(device, partial(self._replayed, device))
+
+    def _replayed(self, device: int) -> Replay:
+        self.check_device(device)
+        return Replay(
+            _timeline.Replay(self.native, device),
+            recorded_settings(self.settings),
+            partial(_card_bytes, self.native, device),
+        )
 
     # ---- for people
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import SegmentChanges, Span
+from memreplay.snapshot.once import Once, once
+from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class Tally(NamedTuple):
     states: list[tuple[int, int, int, int]]  # code, blocks, bytes, requested bytes of active ones
 
 
-class Trace:
+class Trace(Staying):
     """One device's events, and what stands at their start.
 
     Event indices count from the device's first event; -1 is the start, before it. Where a range was
@@ -44,7 +45,7 @@ class Trace:
     def __init__(self, native: _timeline.Replay, settings: AllocatorSettings) -> None:
         self.native = native
         self.settings = settings
-        self._classes: dict[str, _measures.Classes] = {}
+        self._classes: Once[str, _measures.Classes] = Once()
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
         self.origins: Keys | None = None  # kept here by analysis.groups
         self.likely: Column | None = None  # kept here by analysis.categories.before
@@ -74,7 +75,7 @@ class Trace:
         """Whether the last event that was read is the trace's last."""
         return self.native.reaches_end
 
-    @cached_property
+    @once
     def tally(self) -> Tally:
         found: dict[str, Any] = dict(self.native.tally())
         return Tally(**found | {"actions": dict(found["actions"])})
@@ -131,21 +132,21 @@ class Trace:
 
     # ---- what the measures are made of
 
-    @cached_property
+    @once
     def holding(self) -> _measures.Holding:
         """When each allocation was let go."""
         from memreplay.engine.replay import _measures
 
         return _measures.Holding(self.native)
 
-    @cached_property
+    @once
     def reserved(self) -> _measures.Reserved:
         """The segments over time."""
         from memreplay.engine.replay import _measures
 
         return _measures.Reserved(self.native)
 
-    @cached_property
+    @once
     def blocks(self) -> _measures.Blocks:
         """The allocator's blocks over time."""
         from memreplay.engine.replay import _measures
@@ -155,14 +156,14 @@ class Trace:
             self.reserved, known.divisions, known.max_split_bytes, known.expandable
         )
 
-    @cached_property
+    @once
     def soundness(self) -> dict[str, int]:
         """What of the start cannot be; see `_soundness.soundness`."""
         from memreplay.engine.replay import _soundness
 
         return _soundness.soundness(self.reserved)
 
-    @cached_property
+    @once
     def segment_changes(self) -> SegmentChanges:
         """The segment events: what was reserved and given back, when, and who asked."""
         import numpy as np
@@ -204,9 +205,7 @@ class Trace:
         """Allocations and segments by "pool" or "stream"."""
         from memreplay.engine.replay import _measures
 
-        if by not in self._classes:
-            self._classes[by] = _measures.Classes(self.blocks, by)
-        return self._classes[by]
+        return self._classes.get(by, lambda: _measures.Classes(self.blocks, by))
 
     def class_of(self, by: str, wanted: object) -> tuple[_measures.Classes, int]:
         """Where one pool (two numbers) or stream is among all. Raises UsageError when it is not
@@ -245,7 +244,7 @@ class Trace:
         """A column of the carried blocks: address, size, stack, end, block or made."""
         return memoryview(self.native.carried(field))
 
-    @cached_property
+    @once
     def oom_free(self) -> dict[int, int]:
         """What the driver said was free at an oom event, by the event, where it says so."""
         tables, shift = self.native.tables, self.first_event - self.native.first_row
@@ -278,7 +277,7 @@ class Trace:
         self.check(event)
         return self.value("size", event), self.value("stack", event)
 
-    @cached_property
+    @once
     def times(self) -> Column | None:
         """The times of the events, or None where they are all one, or absent."""
         return self.native.times()
@@ -301,7 +300,7 @@ class Trace:
         value = self.value("time", max(event, self.first_event))
         return None if value == _core.ABSENT_TIME else value
 
-    @cached_property
+    @once
     def clock(self) -> memoryview | None:
         """The latest time up to each event, so that it never falls; None as `times`."""
         return None if self.clock_column is None else memoryview(self.clock_column)
@@ -315,12 +314,12 @@ class Trace:
         value = self.clock[at]
         return None if value == _core.ABSENT_TIME else value
 
-    @cached_property
+    @once
     def clock_column(self) -> Column | None:
         """`clock` as the engine hands it out."""
         return self.native.clock()
 
-    @cached_property
+    @once
     def time_range(self) -> tuple[int, int] | None:
         """The first and the latest time of the events; None where they have none."""
         if not self.has_times:

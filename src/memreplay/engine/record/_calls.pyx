@@ -8,24 +8,22 @@ from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.record cimport tracker as _tracker
 
 # What torch.nn.Module.__call__ is by itself; the modules' numbers by id; what is called for a
-# module that runs by itself, or has no number: None while nothing is recorded.
-cdef object original = None
-cdef dict numbers = {}
-cdef object found = None
+# module that runs by itself, or has no number: None while nothing is recorded. All of it under one
+# key: without the GIL nobody may read a variable while another thread gives it a new value.
+cdef dict state = {"now": (None, {}, None)}
 
 
 def begin(theirs, dict numbers_by_id, if_found) -> None:
     """`theirs`: what calls a module, None: what did so before. `numbers_by_id`: the number of each
     module that is known. `if_found(module, args, kwargs)`: the number of one that is not, or is
     called by none."""
-    global original, numbers, found
-    original = original if theirs is None else theirs
-    numbers, found = numbers_by_id, if_found
+    state["now"] = (state["now"][0] if theirs is None else theirs, numbers_by_id, if_found)
 
 
 def call(module, *args, **kwargs):
     """Calls a module: torch.nn.Module.__call__ while a program is recorded. A program may keep it,
     as torch.fx does when it is loaded: after `end` it calls a module as ever."""
+    original, numbers, found = state["now"]
     if found is None:
         return original(module, *args, **kwargs)
     number = numbers.get(<size_t> <void*> module)
@@ -41,11 +39,10 @@ def call(module, *args, **kwargs):
 
 def end() -> None:
     """Nothing is recorded any more."""
-    global numbers, found
-    numbers, found = {}, None
+    state["now"] = (state["now"][0], {}, None)
 
 
-def mark_gradients(list parameters, uint32_t category, dict owners) -> list:
+def mark_gradients(list parameters, uint32_t category, owners) -> list:
     """Marks the gradients of parameters. `owners`: of parameters by their ids a weak reference to
     each, and the number of its module. Those whose gradients are not plain tensors at the beginning
     of a known block are returned."""

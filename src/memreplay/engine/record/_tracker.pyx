@@ -17,6 +17,8 @@ from memreplay.engine.base.hashmap cimport (
 from memreplay.engine.record cimport tracker as _tracker
 from memreplay.engine.record.tracker cimport Entry, Origin, Torch, Tracker
 
+import os
+
 PHASES = (
     "start",
     "data",
@@ -115,10 +117,21 @@ def use_torch(size_t task, size_t sequence, size_t node, bint shared, size_t seq
     _tracker.tracker_torch(&torch)
 
 
+def _forked() -> None:
+    _tracker.tracker_forked()
+
+
+cdef bint told_of_forks = False
+
+
 def begin(keep: int) -> None:
     """Begins to note; what was noted before is forgotten. What ended more than `keep` allocations
     and frees ago is."""
+    global told_of_forks
     _tracker.tracker_begin(new_seed(), min(keep, 1 << 62))
+    if not told_of_forks and hasattr(os, "register_at_fork"):
+        told_of_forks = True
+        os.register_at_fork(after_in_child=_forked)
 
 
 def end() -> None:
@@ -208,17 +221,17 @@ def now_us() -> int:
 
 def count() -> int:
     """Allocations and frees so far."""
-    return _tracker.tracker_count()
+    return _tracker.tracker_sums().count
 
 
 def dropped() -> int:
     """Allocations that there was no memory to note."""
-    return _tracker.tracker().dropped
+    return _tracker.tracker_sums().dropped
 
 
 def noted() -> int:
     """How many allocations are noted."""
-    return _tracker.tracker().entries.len
+    return _tracker.tracker_sums().noted
 
 
 # --- what was noted, in the traces ----------------------------------------------------------------

@@ -85,8 +85,14 @@ cdef struct Tracker:
     Map64 live               # address -> entry + 1; 0: none
     Torch torch
 
+cdef struct Sums:
+    uint64_t count    # allocations and frees so far
+    uint64_t dropped  # allocations for which there was no memory
+    uint64_t noted    # allocations that are noted
+
 cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1
 cdef void tracker_end() noexcept nogil
+cdef void tracker_forked() noexcept
 cdef void tracker_torch(const Torch* torch) noexcept nogil
 cdef void tracker_alloc(uint64_t address) noexcept nogil
 cdef void tracker_free(uint64_t address) noexcept nogil
@@ -103,7 +109,7 @@ cdef uint32_t tracker_module() noexcept nogil
 cdef void tracker_step() noexcept nogil
 cdef void tracker_resume() noexcept nogil
 cdef int64_t tracker_now_us() noexcept nogil
-cdef uint64_t tracker_count() noexcept nogil
+cdef Sums tracker_sums() noexcept nogil
 cdef void tracker_lock() noexcept nogil
 cdef void tracker_unlock() noexcept nogil
 cdef bint tracker_mark_live(uint64_t address, uint32_t category, uint32_t module) noexcept nogil

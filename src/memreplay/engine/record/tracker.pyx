@@ -6,7 +6,7 @@
 # what the block was for follows when it ends, or when somebody names it meanwhile.
 from cpython.pythread cimport (
     PyThread_acquire_lock, PyThread_allocate_lock, PyThread_release_lock, PyThread_type_lock,
-    WAIT_LOCK,
+    NOWAIT_LOCK, WAIT_LOCK,
 )
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -24,6 +24,17 @@ cdef extern from *:
         timespec_get(&now, TIME_UTC);
         return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
     }
+    /* A number that another thread may write meanwhile, without the lock. */
+    #if defined(__GNUC__)
+    #define memreplay_peek(of) __atomic_load_n(of, __ATOMIC_RELAXED)
+    #define memreplay_poke(of, n) __atomic_store_n(of, n, __ATOMIC_RELAXED)
+    #elif defined(_MSC_VER)
+    #define memreplay_peek(of) (*(const volatile uint32_t *) (of))
+    #define memreplay_poke(of, n) (*(volatile uint32_t *) (of) = (n))
+    #else
+    #define memreplay_peek(of) (*(of))
+    #define memreplay_poke(of, n) (*(of) = (n))
+    #endif
     /* An object is returned in memory that the caller gives, as a struct of this size is. */
     struct memreplay_node { void *node, *shares, *not_used; };
     static void *memreplay_ask_node(void *ask, int shared) {
@@ -41,6 +52,8 @@ cdef extern from *:
     }
     """
     int64_t now_us "memreplay_now_us" () noexcept nogil
+    uint32_t peek "memreplay_peek" (const uint32_t* of) noexcept nogil
+    void poke "memreplay_poke" (uint32_t* of, uint32_t n) noexcept nogil
     void* ask_node "memreplay_ask_node" (void* ask, int shared) noexcept nogil
 
 cdef enum:
@@ -48,16 +61,19 @@ cdef enum:
 
 cdef Tracker one
 cdef PyThread_type_lock lock = NULL
+# These are looked at without the lock.
 cdef uint32_t recordings = 0
+cdef uint32_t listening = 0  # 1: on, for who would only find out that it is not
 
 
 cdef inline Thread* thread_now() noexcept nogil:
     # What this thread is at, by this recording alone: a step that an exception has ended in the one
     # before is not going on.
     cdef Thread* here = this_thread()
-    if here.recording != recordings:
+    cdef uint32_t now = peek(&recordings)
+    if here.recording != now:
         memset(here, 0, sizeof(Thread))
-        here.recording = recordings
+        here.recording = now
     return here
 
 
@@ -75,18 +91,19 @@ cdef void tracker_unlock() noexcept nogil:
 
 cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
     # All that was noted is forgotten. -1 and MemoryError when memory is out.
-    global lock, recordings
+    global lock
     if lock == NULL:
         lock = PyThread_allocate_lock()
         if lock == NULL:
             raise MemoryError
-    cdef Torch torch = one.torch
+    cdef Torch torch
     tracker_end()
     tracker_lock()
+    torch = one.torch
     memset(&one, 0, sizeof(one))
     one.torch = torch
     one.keep = keep
-    recordings += 1
+    poke(&recordings, recordings + 1)
     one.last_task = -1
     one.outside = PHASE_START
     one.regions = 1
@@ -98,6 +115,7 @@ cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
         tracker_unlock()
         raise MemoryError
     one.on = True
+    poke(&listening, 1)
     tracker_unlock()
     return 0
 
@@ -105,6 +123,7 @@ cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
 cdef void tracker_end() noexcept nogil:
     if lock == NULL:
         return
+    poke(&listening, 0)
     tracker_lock()
     one.on = False
     buf_free(&one.entries)
@@ -114,8 +133,28 @@ cdef void tracker_end() noexcept nogil:
     tracker_unlock()
 
 
+cdef void tracker_forked() noexcept:
+    # In a child that was forked. A thread that noted something just then is not in it, never lets go
+    # of the lock, and has left off in the middle: of a recording nothing more is noted. Who forks
+    # could not wait for it: Python runs on between taking the lock and the fork, and others would
+    # wait for the lock with the GIL.
+    global lock
+    if lock == NULL:
+        return
+    if PyThread_acquire_lock(lock, NOWAIT_LOCK):
+        PyThread_release_lock(lock)
+        return
+    poke(&listening, 0)
+    memset(&one, 0, sizeof(one))
+    lock = PyThread_allocate_lock()
+
+
 cdef void tracker_torch(const Torch* torch) noexcept nogil:
+    if lock != NULL:
+        tracker_lock()
     one.torch = torch[0]
+    if lock != NULL:
+        tracker_unlock()
 
 
 # --- where a thread is ---------------------------------------------------------------------------
@@ -297,7 +336,7 @@ cdef uint32_t tracker_module() noexcept nogil:
 
 cdef void tracker_step() noexcept nogil:
     tracker_lock()
-    one.steps += 1
+    poke(&one.steps, one.steps + 1)
     tracker_unlock()
 
 
@@ -311,8 +350,18 @@ cdef int64_t tracker_now_us() noexcept nogil:
     return now_us()
 
 
-cdef uint64_t tracker_count() noexcept nogil:
-    return one.count
+cdef Sums tracker_sums() noexcept nogil:
+    # What has been noted so far.
+    cdef Sums found
+    memset(&found, 0, sizeof(found))
+    if lock == NULL:
+        return found
+    tracker_lock()
+    found.count = one.count
+    found.dropped = one.dropped
+    found.noted = one.entries.len
+    tracker_unlock()
+    return found
 
 
 # --- allocations ---------------------------------------------------------------------------------
@@ -324,7 +373,7 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     cdef int task
     cdef int64_t now
     cdef uint32_t module
-    if not one.on or address == 0:
+    if not peek(&listening) or address == 0:
         return
     now = now_us()
     memset(&o, 0, sizeof(o))
@@ -411,7 +460,7 @@ cdef inline void end(Entry* e) noexcept nogil:
 cdef void tracker_free(uint64_t address) noexcept nogil:
     # The program gives a block back.
     cdef Slot64* slot
-    if not one.on or address == 0:
+    if not peek(&listening) or address == 0:
         return
     tracker_lock()
     if one.on:
@@ -527,7 +576,7 @@ cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
         return (CATEGORY_TEMPORARY if o.node and task_now() >= 0 and node_now() == o.node
                 and number_of_node(o.node) == o.number else CATEGORY_DETAIL)
     if o.phase == PHASE_FORWARD:
-        if one.steps > o.steps + 1:
+        if peek(&one.steps) > o.steps + 1:  # without the lock where a recording is read
             return CATEGORY_OTHER
         return CATEGORY_TEMPORARY if ended and one.graphs == o.graphs else CATEGORY_ACTIVATION
     if ended and o.region == one.pause:

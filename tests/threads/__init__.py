@@ -1,0 +1,1 @@
+"""The whole library from many threads and processes at once."""

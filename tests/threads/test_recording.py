@@ -1,0 +1,83 @@
+"""Programs of several threads under the recorder: modules are called while a recording ends."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+from memreplay.engine.record import _calls, _tracker
+from tests.threads.asking import THREADS, at_once
+
+ROUNDS = 40
+
+
+class Module:
+    """Stands for torch.nn.Module."""
+
+    def plainly(self, *args: Any) -> int:
+        _tracker.taken(id(args) & ~0xFF)
+        _tracker.let_go(id(args) & ~0xFF)
+        return _tracker.depth()
+
+
+def test_modules_are_called_while_recordings_begin_and_end() -> None:
+    """What calls them is replaced under threads that call: none calls what is gone."""
+    over = threading.Event()
+    modules = [Module() for _ in range(8)]
+    _calls.begin(Module.plainly, {}, lambda module, args, kwargs: 1)
+    _calls.end()
+
+    def record() -> int:
+        for round_ in range(ROUNDS):
+            _tracker.begin(1 << 20)
+            numbers: dict[int, int] = {}
+
+            def found(module: Any, args: Any, kwargs: Any, numbers: Any = numbers) -> int:
+                return int(numbers.setdefault(id(module), 1000 + len(numbers)))
+
+            _calls.begin(Module.plainly, numbers, found)
+            for _ in range(20):
+                numbers.pop(next(iter(numbers), 0), None)
+                assert _tracker.count() >= _tracker.noted() // 2 - round_
+                _tracker.joined([], 0)
+            _calls.end()
+            _tracker.end()
+        over.set()
+        return 0
+
+    def call() -> int:
+        called = 0
+        while not over.is_set():
+            for module in modules:
+                assert _calls.call(module, called) >= 0
+                called += 1
+        return 0
+
+    try:
+        at_once([record, *[call] * (THREADS - 1)])
+    finally:
+        over.set()
+        _calls.end()
+        _tracker.end()
+
+
+def test_each_thread_is_in_its_own_modules() -> None:
+    _tracker.begin(1 << 20)
+
+    def walk(number: int) -> list[int]:
+        seen = []
+        for depth in range(1, 60):
+            _tracker.enter(number)
+            seen.append((_tracker.depth(), _tracker.module()) == (depth, number))
+            _tracker.taken((number << 32) + 512 * depth)
+        for _ in range(59):
+            _tracker.leave(number)
+        return [int(all(seen)), _tracker.depth()]
+
+    try:
+        found = at_once([partial(walk, n) for n in range(1, THREADS + 1)])
+        assert found == [[1, 0]] * THREADS
+        assert _tracker.noted() == THREADS * 59
+    finally:
+        _tracker.end()
