@@ -5,7 +5,6 @@ MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list o
                        engine ("base,read") for these alone; "guided" for clang, with what
                        libFuzzer follows; "thread": ThreadSanitizer
 MEMREPLAY_COVERAGE=1   for gcov, by lines of the .pyx and .pxd files
-
 MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
