@@ -12,6 +12,7 @@ SPREAD      := -n auto --maxprocesses 8 --dist worksteal --benchmark-disable
 SIZES       ?= 25,100
 ROUNDS      ?= 3
 FUZZ_ARGS   ?=
+FAULT_ARGS  ?=
 GRAPHS_ARGS ?=
 GUIDED_ARGS ?=
 COVERED_ARGS ?=
@@ -40,7 +41,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -98,6 +99,9 @@ cross: ## the C of all modules compiled for Windows, macOS and Linux elsewhere, 
 fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
 fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
+
+faults: $(VENV)/built.stamp ## calls of the system fail one at a time, and writers are killed: an hour; FAULT_ARGS="--most 3 --memory 4"
+	$(BIN)/python -m tests.faults $(FAULT_ARGS)
 
 graphs: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
 graphs: $(SAN)/built.stamp ## graphs of objects, in any opcodes, to the sanitized build; GRAPHS_ARGS="--seconds 600 --seed 1"
