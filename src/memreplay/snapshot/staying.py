@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
-
-from typing_extensions import Self
-
-T = TypeVar("T")
+from typing import Any, NoReturn
 
 
 class Staying:
@@ -20,8 +16,8 @@ class Staying:
             " memreplay.open"
         )
 
-    def __copy__(self) -> Self:
+    def __copy__(self) -> Any:
         return self
 
-    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Any:
         return self
