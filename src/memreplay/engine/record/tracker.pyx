@@ -60,7 +60,7 @@ cdef enum:
     MOST_MADE = 1 << 20  # nodes of older modules are forgotten
 
 cdef Tracker one
-cdef PyThread_type_lock lock = NULL
+cdef PyThread_type_lock lock = PyThread_allocate_lock()  # from the start: threads read it
 # These are looked at without the lock.
 cdef uint32_t recordings = 0
 cdef uint32_t listening = 0  # 1: on, for who would only find out that it is not
