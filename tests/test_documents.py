@@ -70,7 +70,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "ci/viewers": SCRIPTS,
         "ci/truth": SCRIPTS,
         "make fuzz": SCRIPTS,
-        "python -m tests.faults": SCRIPTS,
+        "make faults": SCRIPTS,
         "make mutants": SCRIPTS,
     },
     "docs/architecture.md": {

@@ -46,8 +46,13 @@ def raises(error: Exception) -> Callable[..., Any]:
     return call
 
 
+class OfTwoLines(mr.SnapshotError):
+    def __str__(self) -> str:
+        return "a\nb"
+
+
 ERRORS = {
-    "of two lines": mr.SnapshotError("a\nb", offset=1, hint="x"),
+    "of two lines": OfTwoLines("a", offset=1, hint="x"),
     "without end": mr.SnapshotError("a" * 2000, offset=1, hint="x"),
     "without remedy": mr.SnapshotError("a", offset=1),
     "without place": mr.SnapshotError("a", hint="x"),
