@@ -109,7 +109,7 @@ def segments(count: int) -> Snapshot:
     trace: list[Snapshot] = []
     for i in range(count):
         at = BASE + (i << 22)
-        trace += (event("segment_alloc", at, 2 << 20, 2 * i), event("alloc", at, 2 << 20, 2 * i + 1))
+        trace += [event(action, at, 2 << 20, i) for action in ("segment_alloc", "alloc")]
     return whole([segment(i, 0, 2 << 20) for i in range(count)], [trace])
 
 
@@ -127,7 +127,7 @@ def devices(count: int) -> Snapshot:
     return whole([segment(i, i, 512) for i in range(count)], traces)
 
 
-def annotations(count: int) -> Snapshot:
+def steps(count: int) -> Snapshot:
     """Half of them begin a step, half end it; one allocation in each."""
     noted, trace = [], [event("segment_alloc", BASE, 2 << 20, 0)]
     for i in range(count // 2):
@@ -154,7 +154,7 @@ KINDS: dict[str, tuple[int, Make]] = {
     "stacks": (5_000_000, generated("--new-stacks", "--depth", "12")),
     "segments": (200_000, pickled(segments)),
     "devices": (10_000, pickled(devices)),
-    "annotations": (1_000_000, pickled(annotations)),
+    "annotations": (1_000_000, pickled(steps)),
     "pools": (1_000_000, pickled(pools)),
 }
 

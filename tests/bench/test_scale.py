@@ -10,7 +10,7 @@ import pytest
 
 import memreplay as mr
 import scale
-from compare import Command, Run
+from compare import Command, CommandFailedError, Run
 from memreplay.commands.summary.find import summarize
 
 MINE = [kind for kind in scale.KINDS if kind not in ("events", "stacks")]
@@ -76,6 +76,6 @@ def test_a_refusal_is_told(
 ) -> None:
     failing = Command("fails", (sys.executable, "-S", "-c", "raise SystemExit('too many')", "FILE"))
     monkeypatch.setattr(scale, "own_commands", lambda _python: [failing])
-    with pytest.raises(scale.CommandFailedError, match="too many"):
+    with pytest.raises(CommandFailedError, match="too many"):
         scale.main(["--of", "devices", "--scale", "0.001", "--folder", str(tmp_path)])
     capsys.readouterr()

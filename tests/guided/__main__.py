@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tests.guided import corpus
 from tests.guided.dictionary import dictionary
+from tests.guided.driver import AGAIN
 from tests.guided.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -73,11 +75,22 @@ class Fuzzer:
 
     def lines(self, target: str, *arguments: str) -> Iterator[str]:
         """Runs libFuzzer to its end; what it says, line by line, and `exit CODE` at last."""
-        environment = os.environ | SANITIZERS
-        environment |= {"LD_PRELOAD": self.preload, "PYTHONPATH": f"{self.build / 'lib'}:{ROOT}"}
-        command = [sys.executable, "-m", "tests.guided.driver", target, *arguments]
+        again = self.build / f"again-{target}"
+        given = {
+            "LD_PRELOAD": self.preload,
+            "PYTHONPATH": f"{self.build / 'lib'}:{ROOT}",
+            **SANITIZERS,
+        }
+        words = [f"{name}={value}" for name, value in given.items()]
+        words += [sys.executable, "-m", "tests.guided.driver", target]
+        again.write_text(f'#!/bin/sh\nexec env {shlex.join(words)} "$@"\n')
+        again.chmod(0o755)
         with subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT
+            [again, *arguments],
+            env=os.environ | {AGAIN: str(again)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -139,7 +152,10 @@ class Fuzzer:
             for line in self.lines(target, "-merge=1", f"-max_len={LONGEST}", small, str(folder)):
                 if line.startswith("exit ") and line != "exit 0":
                     raise SystemExit(f"{target}: cannot be minimised: {line}")
-            return [path.read_bytes() for path in sorted(Path(small).iterdir())]
+            inputs = [path.read_bytes() for path in sorted(Path(small).iterdir())]
+        if not inputs:
+            raise SystemExit(f"{target}: nothing is left when it is minimised")
+        return inputs
 
 
 def main(arguments: list[str] | None = None) -> int:

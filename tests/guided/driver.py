@@ -15,6 +15,7 @@ import traceback
 from tests.guided.targets import TARGETS
 
 TOLD = 1 << 14  # inputs
+AGAIN = "MEMREPLAY_GUIDED_AGAIN"
 
 
 def main(target: str, arguments: list[str]) -> int:
@@ -35,7 +36,9 @@ def main(target: str, arguments: list[str]) -> int:
         return 0
 
     judged = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(one)
-    words = [b"guided", *map(os.fsencode, arguments)]
+    # What libFuzzer starts itself again with, where it merges.
+    again = os.environ.get(AGAIN, "guided")
+    words = [os.fsencode(again), *map(os.fsencode, arguments)]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
     argc = ctypes.c_int(len(words))
     at = ctypes.cast(argv, ctypes.POINTER(ctypes.c_char_p))

@@ -33,7 +33,7 @@ def saying(monkeypatch: pytest.MonkeyPatch, *rounds: tuple[str, ...]) -> None:
         yield from left.pop(0)
 
     monkeypatch.setattr(Fuzzer, "lines", lines)
-    monkeypatch.setattr(guided.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
 
 
 def test_counts(fuzzer: Fuzzer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

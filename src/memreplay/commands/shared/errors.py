@@ -71,7 +71,7 @@ def catching(ctx: click.Context) -> Iterator[None]:
     except click.ClickException as error:  # of a command line; click shows it
         from memreplay.texts import clean
 
-        error.message = clean(error.message)
+        error.message = clean(error.message)  # type: ignore[misc]  # to others it is final
         raise
     except KeyboardInterrupt:
         ctx.exit(INTERRUPTED)

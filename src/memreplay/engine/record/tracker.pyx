@@ -134,7 +134,7 @@ cdef void tracker_end() noexcept nogil:
 
 
 cdef void tracker_forked() noexcept:
-    # In a child that was forked. A thread that noted something just then is not in it, never lets go
+    # In a child that was forked. A thread that noted something then is not in it, never lets go
     # of the lock, and has left off in the middle: of a recording nothing more is noted. Who forks
     # could not wait for it: Python runs on between taking the lock and the fork, and others would
     # wait for the lock with the GIL.
