@@ -48,7 +48,7 @@ class Tally:
 
     def row(self) -> str:
         rate = self.inputs / max(self.seconds, 1)
-        went_on = 1 - self.refused / max(self.judged, 1)
+        went_on = 1 - self.refused / max(self.judged, 1) if self.judged else 0
         cells = (
             self.inputs,
             round(self.seconds),

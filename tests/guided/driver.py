@@ -14,7 +14,7 @@ import traceback
 
 from tests.guided.targets import TARGETS
 
-TOLD = 1 << 14  # inputs
+TOLD = 1 << 10  # inputs
 AGAIN = "MEMREPLAY_GUIDED_AGAIN"
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.guided import corpus
 from tests.guided.targets import TARGETS
 
-# All of these would take minutes; every so-manieth input, and others by turns, do.
-STEP = {"read": 1, "text": 1, "write": 4, "report": 16, "everything": 16}
+# All of these would take a minute: every so-manieth stands for the rest.
+STEP = {"read": 1, "text": 1, "write": 2, "report": 8, "everything": 4}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -16,7 +16,7 @@ def test_kept_inputs(target: str) -> None:
     inputs = corpus.kept(target)
     assert len(inputs) > 100
     went_on = [TARGETS[target](data) for data in inputs[:: STEP[target]]]
-    assert sum(went_on) > len(went_on) // 4, "most are refused: of what is written they say little"
+    assert sum(went_on) >= 10, "all are refused: of what comes behind reading they say little"
 
 
 def test_each_target_refuses_what_is_nothing() -> None:
