@@ -28,22 +28,28 @@ def test_modules_are_called_while_recordings_begin_and_end() -> None:
     _calls.begin(Module.plainly, {}, lambda module, args, kwargs: 1)
     _calls.end()
 
+    def begin_and_end(round_: int) -> None:
+        _tracker.begin(1 << 20)
+        numbers: dict[int, int] = {}
+
+        def found(module: Any, args: Any, kwargs: Any) -> int:
+            return int(numbers.setdefault(id(module), 1000 + len(numbers)))
+
+        _calls.begin(Module.plainly, numbers, found)
+        for at in range(20):
+            numbers.pop(id(modules[at % len(modules)]), None)
+            noted = _tracker.noted()  # first: others go on between the two
+            assert _tracker.count() >= noted // 2 - round_
+            _tracker.joined([], 0)
+        _calls.end()
+        _tracker.end()
+
     def record() -> int:
-        for round_ in range(ROUNDS):
-            _tracker.begin(1 << 20)
-            numbers: dict[int, int] = {}
-
-            def found(module: Any, args: Any, kwargs: Any, numbers: Any = numbers) -> int:
-                return int(numbers.setdefault(id(module), 1000 + len(numbers)))
-
-            _calls.begin(Module.plainly, numbers, found)
-            for _ in range(20):
-                numbers.pop(next(iter(numbers), 0), None)
-                assert _tracker.count() >= _tracker.noted() // 2 - round_
-                _tracker.joined([], 0)
-            _calls.end()
-            _tracker.end()
-        over.set()
+        try:
+            for round_ in range(ROUNDS):
+                begin_and_end(round_)
+        finally:
+            over.set()  # whatever it came to: the others wait for that
         return 0
 
     def call() -> int:
