@@ -85,6 +85,16 @@ class Whole:
                 os.unlink(self.part)
         self.release()
 
+    @contextmanager
+    def written(self) -> Iterator[BinaryIO]:
+        """Begins it; finishes it at the end, or undoes it after an error. Raises OSError."""
+        try:
+            yield self.begin()
+            self.finish()
+        except BaseException:
+            self.undo()
+            raise
+
     def release(self) -> None:
         """The lock is given back."""
         held, self._held = self._held, -1
@@ -96,13 +106,8 @@ class Whole:
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Writes a file: whole, or not at all. Raises OSError where that cannot be."""
-    whole = Whole(path)
-    try:
-        yield whole.begin()
-        whole.finish()
-    except BaseException:
-        whole.undo()
-        raise
+    with Whole(path).written() as file:
+        yield file
 
 
 def mode_of(path: str, *, follow_links: bool = True) -> int | None:

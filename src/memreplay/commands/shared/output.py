@@ -188,10 +188,5 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
             yield special
         return
     whole = Whole(path)
-    with undone_by_signals(whole.undo):
-        try:
-            yield whole.begin()
-            whole.finish()
-        except BaseException:
-            whole.undo()
-            raise
+    with undone_by_signals(whole.undo), whole.written() as file:
+        yield file
