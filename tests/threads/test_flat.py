@@ -11,6 +11,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from memreplay.io import container
 from memreplay.snapshot import snapshot
 from tests import build
 from tests.build import SnapshotBuilder
+from tests.fuzz.commands import questions
 from tests.threads.asking import told
 
+EXAMPLE = Path(__file__).parents[2] / "examples/cuda_graphs.pkl.gz"
 OPENS = int(os.environ.get("MEMREPLAY_OPENS", "300"))
 # Whatever it was opened for: pages of the heap that are partly used, and no more for more opens.
 MARGIN = 2 << 20
@@ -36,7 +39,6 @@ pytestmark = pytest.mark.skipif(
 
 def resident() -> int:
     """Bytes of memory in use."""
-    gc.collect()
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -125,18 +127,21 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_stays_flat(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     # The small file is read ahead, too: a thread comes and goes each time.
     monkeypatch.setattr(snapshot, "several_cpus", lambda: True)
     monkeypatch.setattr(container, "SLOW_FROM", 1)
     work = kinds(tmp_path)[name]
     seen = []
+    gc.disable()  # what is let go is free at once: no snapshot waits for a collector
+    request.addfinalizer(gc.enable)
     for n in range(1, OPENS + 1):
         work()
-        if n % 30 == 0:
-            # A replay and what its allocator did hold each other: they go when Python looks.
-            gc.collect()
         if n in (OPENS // 10, OPENS // 2, OPENS):
             seen.append((n, resident(), descriptors(), threading.active_count()))
     if OPENS > 1000:
@@ -152,3 +157,28 @@ def test_memory_stays_flat(
 
 def test_the_names_are_those_that_there_are(tmp_path: Path) -> None:
     assert tuple(kinds(tmp_path)) == NAMES
+
+
+@pytest.mark.parametrize("dice", [0, 4097, 12345, 77777])
+def test_no_report_waits_for_python_to_look_for_what_holds_each_other(dice: int) -> None:
+    def asked() -> None:
+        snap = mr.open(gzip.decompress(EXAMPLE.read_bytes()))
+        for one in questions(snap, dice):
+            with suppress(mr.UsageError):
+                report = one.report()
+                one.text(report)
+                one.as_json(report)
+
+    asked()  # what is made once in a process
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        asked()
+        gc.collect()
+        left = {type(one) for one in gc.garbage if type(one).__module__.startswith("memreplay")}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert left == set()

@@ -31,7 +31,12 @@ class Measured(Staying):
     """A measure's bytes over the events of one device.
 
     Event indices are those of the whole trace; `Trace.start` stands for the start.
+
+    What was found, its `__dict__`, is apart from the trace: a trace keeps that of its measures and
+    not them, since objects that hold each other stay in memory until Python looks for such.
     """
+
+    __slots__ = ("__dict__", "__weakref__", "trace")
 
     def __init__(
         self,
@@ -489,7 +494,7 @@ class MeasuredTrace(Trace):
 
     def __init__(self, native: _timeline.Replay, settings: AllocatorSettings) -> None:
         super().__init__(native, settings)
-        self.recorded_allocator: Once[str, object] = Once()  # kept by snapshot.recorded_allocator
+        self.recorded_allocator: dict[str, Any] = {}  # kept by snapshot.recorded_allocator
 
     @property
     def card_bytes(self) -> int | None:

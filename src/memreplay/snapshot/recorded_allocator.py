@@ -86,12 +86,25 @@ class Card(NamedTuple):
 
 
 class Recorded(Staying):
-    """What a recording's own allocator did, and what it says of the card. Made once a replay."""
+    """What a recording's own allocator did, and what it says of the card.
+
+    All of a replay share what they have found; it is kept there, as that of a `Measured` is.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "replay")
 
     def __init__(self, replay: MeasuredTrace) -> None:
         self.replay = replay
-        self.settings = replay.settings
-        self._made: Once[tuple[int | None, bool], Simulation] = Once()
+        self.__dict__ = replay.recorded_allocator
+
+    @property
+    def settings(self) -> AllocatorSettings:
+        """Those of the recording."""
+        return self.replay.settings
+
+    @once
+    def _made(self) -> Once[tuple[int | None, bool], Simulation]:
+        return Once()
 
     def __repr__(self) -> str:
         return f"<Recorded: {spelled(self.settings) or 'default settings'}, {self.outcome}>"
@@ -234,13 +247,6 @@ class Recorded(Staying):
     def reproduced(self) -> bool:
         """Whether that gives the recorded segment events again, in kind, order and size."""
         return _likeness(self.own)[0]
-
-
-def recorded_of(replay: MeasuredTrace) -> Recorded:
-    """That of a replay: made once."""
-    found = replay.recorded_allocator.get("", lambda: Recorded(replay))
-    assert isinstance(found, Recorded)
-    return found
 
 
 def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.brief import html_table
@@ -40,7 +40,7 @@ class Replay(MeasuredTrace):
     ) -> None:
         super().__init__(native, settings)
         self._card = card
-        self._measures: dict[tuple[object, ...], Usage] = {}
+        self._measures: dict[tuple[object, ...], dict[str, Any]] = {}  # what they found
 
     def __repr__(self) -> str:
         return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"
@@ -68,8 +68,8 @@ class Replay(MeasuredTrace):
         if found is None:
             if name not in MEASURES:
                 raise UsageError(f"no measure is called {name!r}; there are: {', '.join(MEASURES)}")
-            found = self._measures.setdefault(key, Usage(self, name, pool, stream))
-        return found
+            found = self._measures.setdefault(key, Usage(self, name, pool, stream).__dict__)
+        return Usage.again(self, found)
 
     def forget(self) -> None:
         """Let go of the measures that `measure` remembers; it makes them anew."""
@@ -121,9 +121,9 @@ class Replay(MeasuredTrace):
     @property
     def recorded(self) -> Recorded:
         """What the recording's own allocator did, and whether simulating it gives the same."""
-        from memreplay.snapshot.recorded_allocator import recorded_of
+        from memreplay.snapshot.recorded_allocator import Recorded
 
-        return recorded_of(self)
+        return Recorded(self)
 
     def simulate(
         self,
@@ -166,8 +166,20 @@ class Usage(Measured):
         narrow: Narrow | None = None,
     ) -> None:
         super().__init__(replay, measure, pool, stream)
-        self.replay = replay
         self._narrow = narrow
+
+    @classmethod
+    def again(cls, replay: Replay, found: dict[str, Any]) -> Usage:
+        """One that shares what another of the same replay has found, its `__dict__`."""
+        usage = cls.__new__(cls)
+        usage.trace, usage.__dict__ = replay, found
+        return usage
+
+    @property
+    def replay(self) -> Replay:
+        """Whose events they are."""
+        assert isinstance(self.trace, Replay)
+        return self.trace
 
     def __repr__(self) -> str:
         return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"

@@ -16,7 +16,6 @@ from memreplay.snapshot.recorded_allocator import (
     Edit,
     Outcome,
     Recorded,
-    recorded_of,
     run,
 )
 from memreplay.snapshot.staying import Staying
@@ -62,7 +61,7 @@ class Simulated(Staying):
         self.settings = settings
         self.edit = edit
         self._given = total_bytes
-        recorded = recorded_of(replay)
+        recorded = Recorded(replay)
         with ThreadPoolExecutor(1) as beside:
             early = self._begun(recorded, beside, log=log)
             # Meanwhile the recording's own settings are simulated.
@@ -107,13 +106,13 @@ class Simulated(Staying):
         )
 
     def _run(self, card: Card, *, log: bool = False, trace: bool = False) -> Simulation:
-        recorded = recorded_of(self.replay)
+        recorded = Recorded(self.replay)
         return run(self.replay, self.settings, card, recorded, edit=self.edit, log=log, trace=trace)
 
     def rerun(self, *, trace: bool = False) -> Simulation:
         """The simulation again; with `trace` it keeps the events that a recording of it would
         have."""
-        recorded = recorded_of(self.replay)
+        recorded = Recorded(self.replay)
         card = self._card(recorded.total_bytes, reuses=recorded.own.reuses)
         return self._run(card, trace=trace)
 
@@ -134,13 +133,13 @@ class Simulated(Staying):
     def _card_is_inferred(self) -> bool:
         """Whether a fraction is taken of what the driver has for the process, as nobody knows the
         card's memory."""
-        recorded = recorded_of(self.replay)
+        recorded = Recorded(self.replay)
         known = self.replay.card_bytes is not None and self.total_bytes == recorded.total_bytes
         return self.settings.memory_fraction is not None and not known
 
     def _card(self, recorded_total: int | None, *, reuses: bool) -> Card:
         if self._is_same(recorded_total):
-            allowed = recorded_of(self.replay).allowed_bytes
+            allowed = Recorded(self.replay).allowed_bytes
             return Card(recorded_total, allowed, self.replay.card_bytes, reuses)
         total = recorded_total if self._given is None else self._given
         card = total
@@ -150,7 +149,7 @@ class Simulated(Staying):
 
     def _allowed(self, card: int | None) -> int | None:
         if self.settings.memory_fraction is None:
-            return recorded_of(self.replay).allowed_bytes if self._inferred else None
+            return Recorded(self.replay).allowed_bytes if self._inferred else None
         if card is None:
             raise UsageError(
                 "per_process_memory_fraction is a part of the card's memory, which the file does"
@@ -210,7 +209,7 @@ class Simulated(Staying):
     @once
     def reasons(self) -> tuple[SimulationReason, ...]:
         """Why the outcome is an estimate, or empty: docs/simulate.md says each in words."""
-        recorded = recorded_of(self.replay)
+        recorded = Recorded(self.replay)
         found: list[SimulationReason] = []
         if not recorded.reproduced:
             found.append("not_reproduced")

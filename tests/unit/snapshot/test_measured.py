@@ -130,7 +130,7 @@ def test_one_pool_and_one_stream() -> None:
     assert series(found.measure("active", pool=(0, 0), stream=7)) == [0] * 7
     # The whole is as it was.
     assert series(found.measure()) == SERIES["requested"]
-    assert found.measure("held", stream=7) is found.measure("held", stream=7)
+    assert found.measure("held", stream=7).series is found.measure("held", stream=7).series
 
 
 def test_parts() -> None:

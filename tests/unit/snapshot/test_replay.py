@@ -195,7 +195,7 @@ def test_what_measures_are_made_of_is_made_once() -> None:
     assert replay.reserved is replay.blocks.reserved
     assert replay.classes("pool") is replay.classes("pool")
     assert replay.classes("pool") is not replay.classes("stream")
-    assert replay.measure() is replay.measure("requested")
+    assert replay.measure().series is replay.measure("requested").series
     assert repr(replay).startswith("<Replay of device 0: 5 events, ")
 
 

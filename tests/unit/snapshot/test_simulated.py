@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,6 +184,20 @@ def test_a_simulation_of_the_same_settings_is_the_one_that_is_held_against_the_r
     assert replay.simulate().native is replay.recorded.own
     assert replay.simulate(replay.settings, total_bytes=total).native is replay.recorded.own
     assert replay.simulate(total_bytes=total + MIB).native is not replay.recorded.own
+
+
+def test_what_was_simulated_goes_with_its_replay_and_not_when_python_looks(
+    request: pytest.FixtureRequest,
+) -> None:
+    gc.disable()
+    request.addfinalizer(gc.enable)
+    replay = replayed(ran(SETTINGS["crowded"], 3, 150).snapshot)
+    found = replay.simulate("expandable_segments:True")
+    assert found.outcome.segments
+    assert replay.recorded.is_simulated
+    gone = [weakref.ref(replay), weakref.ref(found)]
+    del replay, found
+    assert [one() for one in gone] == [None, None]
 
 
 # --- other settings, and smaller cards, against what the program gets with them -------------------

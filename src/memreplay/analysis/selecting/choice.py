@@ -67,11 +67,11 @@ def chosen_usages(snap: Snapshot, selection: Selection) -> list[Usage]:
             # Only now is it looked up.
             _ = usage.start_bytes
         except UsageError as error:
-            missing = missing or error
+            missing = missing or str(error)
         else:
             found.append(usage if filtering is None else filtering.filtered(usage))
     if missing is not None and not found:
-        raise missing
+        raise UsageError(missing)
     return found
 
 

@@ -72,12 +72,12 @@ def at_report(
     missing: list[str] = []
     for when in moments:
         there = [_resolved(snap, usage, when) for usage in usages]
-        errors = [event for event in there if isinstance(event, UsageError)]
+        errors = [event for event in there if isinstance(event, str)]
         if errors and len(errors) == len(there):
-            raise errors[0]
-        missing += map(str, errors)
+            raise UsageError(errors[0])
+        missing += errors
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
-            if not isinstance(event, UsageError):
+            if not isinstance(event, str):
                 found.append(
                     device_at(snap, usage, when, event, grouper, selection.top, listed, trust, tree)
                 )
@@ -106,12 +106,13 @@ def at_report(
     )
 
 
-def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | UsageError:
-    """The event that is meant, or why the device has none."""
+def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | str:
+    """The event that is meant, or why the device has none: in words, as an error would hold all
+    that has been looked at."""
     try:
         return resolve(snap, usage, when)
     except UsageError as error:
-        return error
+        return str(error)
 
 
 def device_at(

@@ -43,9 +43,9 @@ def rank_sides(
         try:
             found[device] = _side(snap, usage, when, filtering, selection.strict)
         except UsageError as error:
-            missing = missing or error
+            missing = missing or str(error)
     if missing is not None and not found:
-        raise missing
+        raise UsageError(missing)
     return found
 
 

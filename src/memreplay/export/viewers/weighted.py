@@ -45,7 +45,7 @@ def stacks_report(
     usages = chosen_usages(snap, selection)
     paths = Paths(snap, all_frames)
     found: list[DeviceStacks] = []
-    missing: list[UsageError] = []
+    missing: list[str] = []
     for usage in usages:
         if what == "allocated":
             found.append(paths.allocated(usage))
@@ -53,11 +53,11 @@ def stacks_report(
         try:
             event = resolve(snap, usage, when or When("peak", 1))
         except UsageError as error:
-            missing.append(error)
+            missing.append(str(error))
         else:
             found.append(paths.live(usage, event))
     if missing and not found:
-        raise missing[0]
+        raise UsageError(missing[0])
     return StacksReport(
         file=snap.file,
         measure=selection.measure,

@@ -102,6 +102,7 @@ async def bounded(client: Client, files: list[str]) -> set[str]:
     return answered
 
 
+@pytest.mark.slow
 def test_every_tool_of_every_example_is_within_bounds() -> None:
     files = [str(path.relative_to(ROOT / "examples")) for path in EXAMPLES]
     assert len(files) >= 19
@@ -176,6 +177,7 @@ def test_a_bug_ends_no_session(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     session(work, folder)
 
 
+@pytest.mark.slow
 def test_what_files_hold_is_escaped(tmp_path: Path) -> None:
     builder = SnapshotBuilder(user_metadata=HOSTILE, compile_context=HOSTILE)
     for i in range(20):
