@@ -38,6 +38,8 @@ SANITIZED = LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gc
             UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SAN))/lib $(BIN)/python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without bytecode each of the hundreds of processes that tests start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-# Of the project's own tools; with programs that few have; on real files; with an object store.
+# Of the project's own tools; with programs that few have; what takes many threads, processes and
+# failures to see; on real files; with an object store.
 FOLDERS = frozenset(
-    ("bench", "browser", "fuzz", "guided", "helpers", "mutants", "recording", "truth")
+    (
+        *("bench", "browser", "faults", "fuzz", "graphs", "guided", "helpers", "mutants"),
+        *("recording", "threads", "truth"),
+    )
 )
 MARKS = ("slow", "browser", "viewers")
 FIXTURES = frozenset(("corpus", "corpus_file", "proxy", "store"))

@@ -19,11 +19,14 @@ from hypothesis import strategies as st
 
 from memreplay.commands.app import COMMANDS, app
 from memreplay.snapshot.model import WAYS
+from memreplay.workers import pool
 from tests import judging
 from tests.commanding import command_runner
 from tests.examples import examples
 from tests.hostile import PIECES, file_name, hostile_snapshot, several_texts, texts
 from tests.judging import Judge
+
+pytestmark = pytest.mark.slow  # each command many times
 
 # How each format is judged. One that is missing here is a failure, as it is judged by nobody.
 FORMATS: dict[str, Judge] = {
@@ -233,6 +236,13 @@ def test_every_command_and_every_format_is_judged() -> None:
             assert fmt in FORMATS, f"{name} --format {fmt}: how is it judged?"
 
 
+@pytest.fixture
+def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read by this process, in a tenth of the time; the words are the same."""
+    monkeypatch.setattr(pool, "is_possible", lambda: False)
+
+
+@pytest.mark.usefixtures("no_workers")
 @pytest.mark.parametrize("name", EVERY)
 def test_no_text_acts(name: str) -> None:
     """With each hostile text at least once at the begin of one."""

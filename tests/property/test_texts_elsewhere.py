@@ -27,6 +27,7 @@ from tests.commanding import command_runner
 from tests.examples import examples
 from tests.hostile import PIECES, file_name, hostile_snapshot, several_texts, texts
 
+pytestmark = pytest.mark.slow
 HALVES = [list(PIECES[::2]), list(PIECES[1::2])]
 
 
