@@ -4,7 +4,7 @@ MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
                        engine ("base,read") for these alone; "guided" for clang, with what
                        libFuzzer follows; "thread": ThreadSanitizer
-MEMREPLAY_COVERAGE=1   for gcov, by lines of the .pyx and .pxd files
+MEMREPLAY_COVERAGE=1   for gcov; ci/native_coverage.py says which lines of .pyx and .pxd files that is
 MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
@@ -178,10 +178,8 @@ if STABLE_ABI:
 if PORTABLE:
     MACROS.append(("MEMREPLAY_PORTABLE", "1"))
 
-# Debug and coverage need C code of their own; kept apart, so that no mode takes another's.
-c_folder = "build/c-" + "-".join(
-    [name for name, on in (("debug", DEBUG), ("coverage", COVERAGE)) if on] or ["release"]
-)
+# Debug needs C code of its own; kept apart, so that no mode takes another's.
+c_folder = "build/c-" + ("debug" if DEBUG else "release")
 # Of the same C code, object files of their own.
 object_folder = "-".join(["stable" if STABLE_ABI else "one", *(["portable"] if PORTABLE else [])])
 
@@ -295,7 +293,6 @@ class Compiled(build_ext):
             "compiler_directives": directives,
             "include_path": ["src"],
             "build_dir": c_folder,
-            "emit_linenums": COVERAGE,
             "shared_utility_qualified_name": SHARED,
             "force": True,
             "cache": cache_folder(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -14,12 +15,32 @@ from pathlib import Path
 
 Lines = dict[int, int]  # how often each ran
 FLOOR = 95.0
+# What Cython writes before the C code of a line: `  /* "memreplay/engine/read/vm.pyx":12`.
+MARK = re.compile(r'\s+/\* "(memreplay/[^"]+\.p[yx][xd])":(\d+)$')
+
+
+def sources_of(code: str) -> list[tuple[str, int] | None]:
+    """Of each line of C code, from its first on, the source and the line that it was made of.
+
+    None where it is none's: outside of functions, and where a function ends.
+    """
+    found: list[tuple[str, int] | None] = []
+    at = None
+    for line in code.splitlines():
+        if mark := MARK.match(line):
+            at = (mark[1], int(mark[2]))
+        elif (line[:1].strip() and line[0] not in "#*") or line == "  /* function exit code */":
+            at = None
+        found.append(at)
+    return found
 
 
 def counted(folder: Path) -> dict[str, Lines]:
     """Of each source below src/ its lines that are code, and how often each ran.
 
-    A line of a .pxd is in several object files: the most of them.
+    gcov knows lines of C alone (a `#line` would count on through all C code that one line becomes).
+    One of Python's ran as often as the C code of it that ran most; one of a .pxd is in several
+    object files.
     """
     found: dict[str, Lines] = defaultdict(dict)
     for notes in sorted(folder.rglob("*.gcda")):
@@ -27,14 +48,17 @@ def counted(folder: Path) -> dict[str, Lines]:
             ["gcov", "--json-format", "--stdout", notes], capture_output=True, check=True
         ).stdout
         for line in made.splitlines():
-            for file in json.loads(line)["files"]:
-                path = Path(file["file"])
-                if path.suffix not in (".pyx", ".pxd") or "memreplay" not in path.parts:
+            said = json.loads(line)
+            for file in said["files"]:
+                path = Path(said["current_working_directory"], file["file"])
+                if path.suffix != ".c" or "memreplay" not in path.parts:
                     continue
-                lines = found["/".join(path.parts[path.parts.index("memreplay") :])]
+                sources = sources_of(path.read_text(encoding="utf-8"))
                 for one in file["lines"]:
-                    number = one["line_number"]
-                    lines[number] = max(lines.get(number, 0), one["count"])
+                    source = sources[one["line_number"] - 1]
+                    if source is not None:
+                        lines = found[source[0]]
+                        lines[source[1]] = max(lines.get(source[1], 0), one["count"])
     return found
 
 
