@@ -4,7 +4,7 @@ MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
                        engine ("base,read") for these alone; "guided" for clang, with what
                        libFuzzer follows; "thread": ThreadSanitizer
-MEMREPLAY_COVERAGE=1   for gcov; ci/native_coverage.py says which lines of .pyx and .pxd files that is
+MEMREPLAY_COVERAGE=1   for gcov, of which ci/native_coverage.py makes lines of .pyx and .pxd files
 MEMREPLAY_PORTABLE=1   plain C11 in place of what one compiler or one system has, to test it
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one

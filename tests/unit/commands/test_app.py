@@ -40,7 +40,10 @@ except SystemExit as end:
     assert not end.code, end.code
 loaded = [name for name in {HEAVY!r} if name in sys.modules]
 if {arguments!r} == ["--help"]:
-    loaded += [name for name in sys.modules if name in ("memreplay.commands.peak.command", "json")]
+    from msgspec import _version
+    # Old versions of msgspec load it themselves.
+    of_msgspec = {{"json"}} & set(vars(_version))
+    loaded += {{"memreplay.commands.peak.command", "json"}} & set(sys.modules) - of_msgspec
 sys.exit(f"loaded: {{loaded}}" if loaded else 0)
 """
     done = subprocess.run(

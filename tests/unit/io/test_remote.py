@@ -81,7 +81,7 @@ def test_urls_that_cannot_be_opened(remote: Any, url: str, words: str) -> None:
         mr.open(url)
     done = command_runner().invoke(app, ["peak", url])
     assert done.exit_code == 3
-    assert done.output == f"memreplay: error: {url}: {words}\n"
+    assert done.stderr == f"memreplay: error: {url}: {words}\n"
 
 
 class UnreachedError(OSError):
@@ -121,7 +121,7 @@ def test_a_server_that_cannot_be_reached_is_no_missing_file(
     monkeypatch.setattr(type(remote), "_open", fails)
     done = command_runner().invoke(app, ["peak", "memory://snap.pkl"])
     assert done.exit_code == 3
-    assert done.output == f"memreplay: error: memory://snap.pkl: {words}\n"
+    assert done.stderr == f"memreplay: error: memory://snap.pkl: {words}\n"
 
 
 def test_any_error_of_a_remote_file_is_an_os_error(
@@ -141,7 +141,7 @@ def test_any_error_of_a_remote_file_is_an_os_error(
     with pytest.raises(OSError, match=r"^KeyError$"):
         open_source("memory://snap.pkl").seek(0)
     done = command_runner().invoke(app, ["summary", "memory://snap.pkl"])
-    assert (done.exit_code, done.output.count("\n")) == (3, 1)
+    assert (done.exit_code, done.stderr.count("\n")) == (3, 1)
 
 
 def test_fsspec_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:

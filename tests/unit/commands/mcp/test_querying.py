@@ -140,7 +140,9 @@ CHANGES = "SQL: only queries are run here: select, with, describe, summarize, ex
     ],
 )
 def test_nothing_is_changed(snap: mr.Snapshot, query: str, tmp_path: Path) -> None:
-    assert refusal(snap, query.format(tmp_path)) == CHANGES
+    found = refusal(snap, query.format(tmp_path))
+    # Old versions of duckdb read what is to be imported before they say what kind of query it is.
+    assert found == CHANGES or "file system operations are disabled by configuration" in found
     assert list(tmp_path.iterdir()) == []
 
 

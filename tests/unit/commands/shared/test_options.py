@@ -90,7 +90,7 @@ def test_help_is_for_people(runner: CliRunner) -> None:
     assert "[default: 20]" in text
     assert "x>=0" not in text
     assert "(all)" not in text
-    assert "-1 is below 0" in runner.invoke(every, ["a", "--top", "-1"]).output
+    assert "-1 is below 0" in runner.invoke(every, ["a", "--top", "-1"]).stderr
 
 
 def test_what_to_read(runner: CliRunner) -> None:
