@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import add
 from typing import Any, NamedTuple
 
 import memreplay as mr
@@ -13,7 +14,9 @@ from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import BaselineSide
 from memreplay.analysis.groups.calltree import TreeShape
+from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import BY_STACK
+from memreplay.analysis.simulating.editing import Change
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import at_report
@@ -21,6 +24,9 @@ from memreplay.commands.at.text import at_document
 from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.categories.text import categories_document
+from memreplay.commands.diff.find import diff_report
+from memreplay.commands.diff.text import diff_document
+from memreplay.commands.explore.rows.changes import Flow
 from memreplay.commands.fits.find import fits_report
 from memreplay.commands.fits.text import fits_document
 from memreplay.commands.fragmentation.find import fragmentation_report
@@ -89,6 +95,14 @@ FILTERS = (
     Filters(only_live_at_end=True),
     Filters(only_carried=True),
     Filters(no_carried=True),
+)
+
+CHANGES = (
+    Change(0.0),
+    Change(0.5, filters=Filters(min_bytes=1024)),
+    Change(2.0, filters=Filters(no_carried=True)),
+    Change(1.0, twice=True),
+    Change(1.5, twice=True, categories=("unknown", "other")),
 )
 
 
@@ -187,6 +201,18 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(
+            lambda: simulate_report(snap, change=CHANGES[dice // 8 % len(CHANGES)]),
+            simulate_document,
+            render_json,
+        ),
+        Asked(
+            lambda: diff_report(
+                snap, snap, when=when, measure=of_blocks, by=by, unchanged=dice % 2 == 0, top=top
+            ),
+            diff_document,
+            render_json,
+        ),
+        Asked(
             lambda: fits_report(snap, totals=(1 << 20,) if dice % 8 == 0 else ()),
             fits_document,
             render_json,
@@ -263,6 +289,8 @@ def ask(snap: mr.Snapshot, dice: int) -> None:
             continue
         if number in JSON:
             json.loads(found)
+    for device in snap.devices[:2]:
+        moved(snap, device, dice)
     for asked in questions(snap, dice):
         try:
             report = asked.report()
@@ -275,6 +303,19 @@ def ask(snap: mr.Snapshot, dice: int) -> None:
         json.loads(asked.as_json(report))
         if isinstance(report, TimelineReport):
             render_timeline_csv(report)
+
+
+def moved(snap: mr.Snapshot, device: int, dice: int) -> None:
+    """What came and went between two events, as the explorer shows it; and what it adds up to."""
+    replay = snap.replay(device)
+    usage = replay.measure(MEASURES[dice // 4 % 4])
+    first, last = replay.start, replay.start + replay.events
+    begin = first + replay.events * (dice % 3) // 4
+    keys = Grouper(snap, WAYS[dice % len(WAYS)]).keys(usage)
+    _, _, some, others = usage.traffic(keys, begin, last, 3)
+    flow = Flow(*map(add, some, others))
+    if (flow.before_bytes, flow.after_bytes) != (usage.bytes_at(begin), usage.bytes_at(last)):
+        raise AssertionError(f"{flow} between events {begin} and {last} of {usage}")
 
 
 def _check_plain(error: UsageError) -> None:

@@ -17,9 +17,10 @@ from tests import build, oracle
 from tests.build import FrameSpec, SnapshotBuilder
 from tests.conformance import accept, reject
 from tests.fuzz import datasets
+from tests.fuzz.programs import examples, programs
 from tests.strategies import column
 
-SMALL = 6 << 10
+SMALL = 8 << 10
 LARGE = 4 << 20
 STACK: list[FrameSpec] = [("empty", "??", 0), ("forward", "model.py", 7), ("main", "train.py", 3)]
 
@@ -52,7 +53,9 @@ class Seeds:
 def seeds(corpus: Iterable[Path] = ()) -> Seeds:
     """The same list each time for the same corpus."""
     made = Seeds()
-    snapshots = list(generated())
+    snapshots = [*generated(), *programs()]
+    for data in examples():
+        snapshots += [shortened(whole) for whole in loaded(data)]
     for data in accept.CASES.values():
         made.add(data)
         if len(data) <= SMALL:
@@ -64,7 +67,8 @@ def seeds(corpus: Iterable[Path] = ()) -> Seeds:
         made.add(data[:SMALL])
         snapshots += [shortened(whole) for whole in loaded(data)]
     for snapshot in snapshots:
-        for written in writings(snapshot):
+        small = [written for written in writings(snapshot) if len(written) <= SMALL]
+        for written in small or [build.dump(snapshot)]:
             made.add(written)
         made.plain.append(pickle.dumps(snapshot, 5))
     made.large.append(build.dump(recording(2_000)))

@@ -14,9 +14,11 @@ from typing import Any
 import memreplay as mr
 from memreplay.commands.slice.find import cut
 from memreplay.engine.write._dump import dump
+from memreplay.errors import UsageError
 from memreplay.io.dataset_files import FORMATS
 from memreplay.snapshot.conversion import as_json, convert
 from memreplay.snapshot.model import MEASURES
+from memreplay.snapshot.retold import retold
 from tests.fuzz import datasets
 
 WRITTEN_EVENTS = 5_000
@@ -24,6 +26,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     {"fmt": "json"},
     *({"fmt": "pickle", "protocol": protocol} for protocol in (2, 3, 4, 5)),
 )
+SETTINGS = ("", "expandable_segments:True", "max_split_size_mb:20", "roundup_power2_divisions:4")
 TABLES = ("segments", "blocks", "traces", "events", "annotations")
 
 
@@ -41,6 +44,8 @@ def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
         page_of(snap)
     if dice % 4 == 0:
         dataset_of(snap, dice // 4)
+    if dice % 4 == 1:
+        retold_of(snap, SETTINGS[dice // 4 % len(SETTINGS)])
     if data is not None and snap.truncation is None and dice % 2 == 0:
         other_form_of(data, snap, dice // 2)
 
@@ -140,6 +145,23 @@ def flat_table(snap: mr.Snapshot) -> None:
     asked_for = flat["function"].is_null()
     if (asked_for.to_numpy() & (flat["stack_id"].to_numpy() != 0)).any():
         raise AssertionError("an allocation with a stack and without a function")
+
+
+def retold_of(snap: mr.Snapshot, settings: str) -> None:
+    """The recording that a simulation would have left is a snapshot with the simulation's peaks."""
+    try:
+        found = {one: snap.replay(one).simulate(settings) for one in snap.devices}
+        told = mr.open(b"".join(cut(retold(snap, found))[1])) if found else snap
+    except UsageError as error:
+        if not str(error).isprintable():
+            raise AssertionError(f"an error of more than one line: {error!r}") from error
+        return
+    for device, simulated in found.items():
+        if device not in told.devices and not simulated.outcome.reserved_peak_bytes:
+            continue  # nothing is left of it
+        peak = told.replay(device).measure("reserved").peak.bytes
+        if simulated.stopped_event is None and peak != simulated.outcome.reserved_peak_bytes:
+            raise AssertionError(f"device {device}: {peak} reserved, and {simulated.outcome}")
 
 
 def other_form_of(data: bytes, snap: mr.Snapshot, dice: int) -> None:

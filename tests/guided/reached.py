@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 
+import memreplay as mr
 from tests.conftest import corpus_files
 from tests.fuzz.__main__ import checked
+from tests.fuzz.check import analyse, attempt, can_be_replayed
+from tests.fuzz.commands import ask
 from tests.fuzz.inputs import Inputs
-from tests.fuzz.seeds import seeds
+from tests.fuzz.programs import examples
+from tests.fuzz.seeds import SMALL, seeds
+from tests.fuzz.writers import written
 from tests.guided import corpus
 from tests.guided.targets import TARGETS
+
+
+def asked_all(data: bytes, rounds: int, seed: int) -> None:
+    """All questions and all writers, with other arguments in each round."""
+    rng = random.Random(seed)
+    snap = attempt(data)
+    if isinstance(snap, mr.SnapshotError) or not can_be_replayed(snap, data):
+        return
+    for _ in range(rounds):
+        analyse(snap, rng.getrandbits(30))
+        ask(snap, rng.getrandbits(30))
+        written(data, snap, rng.getrandbits(30))
 
 
 def main() -> int:
@@ -23,7 +41,11 @@ def main() -> int:
         for data in inputs:
             judge(data)
         print(f"{target}: {len(inputs):,} inputs that are kept", flush=True)
-    make = Inputs(seeds(corpus_files()), options.seed)
+    known = seeds(corpus_files())
+    for number, data in enumerate([*known.pickles, *known.texts, *known.large, *examples()]):
+        asked_all(data, 5 if len(data) <= SMALL else 3, number)
+    print("the inputs that both begin with, each asked everything")
+    make = Inputs(known, options.seed)
     for number in range(options.inputs):
         checked(make(number)[1])
     print(f"{options.inputs:,} inputs of make fuzz")

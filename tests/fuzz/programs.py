@@ -1,0 +1,66 @@
+"""What programs leave: seeds of which the analyses have something to say, not the reader alone."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests import oracle
+from tests.allocator_strategies import SETTINGS, record
+from tests.build import FrameSpec, SnapshotBuilder
+
+ROOT = Path(__file__).parents[2]
+TORCH = "/v/lib/python3.12/site-packages/torch"
+LINEAR = ("forward", f"{TORCH}/nn/modules/linear.py", 134)
+# As PyTorch records them, innermost first: what autocast casts, and what that may be of.
+CASTING: tuple[list[FrameSpec], ...] = (
+    [("at::native::empty", "??", 0), ("cuda", f"{TORCH}/nn/modules/module.py", 1050)],
+    [("at::native::add", "??", 0), LINEAR, ("main", "/home/a/train.py", 9)],
+    [("make", "/home/a/train.py", 5)],
+    [("torch::autograd::generated::MmBackward0::apply(int)", "??", 0)],
+    [
+        ("at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)", "??", 0),
+        ("at::_ops::linear::call(at::Tensor const&, at::Tensor const&)", "??", 0),
+        LINEAR,
+    ],
+    [],
+)
+EXIT: list[FrameSpec] = [("__exit__", f"{TORCH}/amp/autocast_mode.py", 371)]
+
+
+def programs() -> Iterator[Any]:
+    """Snapshots of small programs on PyTorch's allocator, or on a model of it."""
+    for number, name in enumerate(SETTINGS):
+        yield record(number, settings=name, steps=45, late=20 * (number % 3)).snapshot
+    for number in range(3):
+        yield casts(random.Random(number))
+    sys.path.insert(0, str(ROOT / "bench"))
+    import leaky
+
+    for marks in ("profiler", "optimizer", "none"):
+        made = leaky.Options(steps=14, layers=1, annotations=marks, evaluate_every=5)
+        yield oracle.load(leaky.snapshot_bytes(made))
+
+
+def examples() -> Iterator[bytes]:
+    """Pickles of real programs, those that lie beside the code."""
+    for path in sorted(ROOT.glob("examples/*.pkl.gz")):
+        yield gzip.decompress(path.read_bytes())
+
+
+def casts(rng: random.Random) -> Any:
+    """Weights and activations, and what autocast makes of them until its end."""
+    made = SnapshotBuilder()
+    live: dict[int, int] = {}
+    for _ in range(40):
+        address = 0x1000 * rng.randint(1, 12)
+        if address in live:
+            made.free(address, live.pop(address), frames=rng.choice((EXIT, CASTING[1])))
+        else:
+            live[address] = rng.choice((512, 1024, 2048))
+            made.alloc(address, live[address], frames=rng.choice(CASTING))
+    return made.build()
