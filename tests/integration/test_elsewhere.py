@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
 
+@pytest.mark.slow
 def test_without_what_linux_alone_has(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.elsewhere", str(tmp_path)],

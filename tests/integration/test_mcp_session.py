@@ -170,6 +170,7 @@ def source_line(path: str, line: int) -> str:
     return (ROOT / "examples" / below).read_text(encoding="utf-8").splitlines()[line - 1].strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_an_agent_finds_the_leak_and_the_cause(
     mode: str, tmp_path: Path, record_property: Callable[[str, object], None]

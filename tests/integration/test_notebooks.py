@@ -60,6 +60,7 @@ def run(task: dict[str, Any], file: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_tasks_run(tmp_path: Path) -> None:
     file = tmp_path / "my $(snap) & 'é'.pkl.gz"
     file.write_bytes((ROOT / "examples" / "transformer_step.pkl.gz").read_bytes())

@@ -131,6 +131,7 @@ def test_log():
     assert '<property name="memreplay_peak_held_bytes" value="2048"' in xml
 
 
+@pytest.mark.slow
 def test_no_leaks_of_too_few_steps_fails(gpu: pytest.Pytester) -> None:
     """What judged nothing has not passed."""
     result = run(
@@ -233,6 +234,7 @@ def test_step():
     result.stdout.fnmatch_lines(["memreplay: *"])
 
 
+@pytest.mark.slow
 def test_the_snapshot_is_kept(gpu: pytest.Pytester) -> None:
     test = """
 @pytest.mark.memreplay(max_peak="1 KiB")
@@ -258,6 +260,7 @@ def test_that_fails():
     assert memreplay.open(gpu.path / "kept" / kept[1]).replay(0).peak.bytes == 2048
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
@@ -276,6 +279,7 @@ def test_log():
     result.stdout.no_fnmatch_line("*FAIL peak*")
 
 
+@pytest.mark.slow
 def test_nothing_allocated_is_within_any_limit(gpu: pytest.Pytester) -> None:
     test = "@pytest.mark.memreplay(max_peak=0)\ndef test_step():\n    pass\n"
     run(gpu, test).assert_outcomes(passed=1)
@@ -308,6 +312,7 @@ def test_step(costly):
         result.assert_outcomes(failed=1)
 
 
+@pytest.mark.slow
 def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     with_torch(pytester, monkeypatch)
     (pytester.path / "fake" / "torch.py").write_text("raise ImportError('no torch')")

@@ -31,6 +31,7 @@ def test_towers_of_marks_are_cut() -> None:
     assert texts.clean("e\u0301" * 20) == "e\u0301" * 20
 
 
+@pytest.mark.slow
 def test_no_character_is_forgotten() -> None:
     for code in [*range(0x20000), *range(0xE0000, 0xE0200), 0xF0000, 0x10FFFF]:
         one = chr(code)

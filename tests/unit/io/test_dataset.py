@@ -175,6 +175,7 @@ def test_a_file_that_is_cut_off(fmt: str, tmp_path: Path) -> None:
         fails(folder, rf"events\.{fmt}: not a whole {fmt} file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", list(WRITERS))
 def test_damage_is_an_error_or_another_snapshot(fmt: str, tmp_path: Path) -> None:
     folder = export(mr.open(build.dump(simple())), tmp_path, fmt)

@@ -403,6 +403,7 @@ def test_without_threads_it_reads_as_well(
     assert mr.open(path).stream_bytes == len(plain)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_command(tmp_path: Path) -> None:
     # Compressed so that there is far more to read than is read before the signal comes.
     path = tmp_path / "endless.pkl.gz"

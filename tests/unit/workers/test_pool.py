@@ -106,6 +106,7 @@ def test_what_dies_once_is_done_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_it_is_done_again_with_no_other_beside(tmp_path: Path) -> None:
     """Those that died wait for all others, then for each other."""
     folder = tmp_path / "at work"
@@ -119,6 +120,7 @@ def test_it_is_done_again_with_no_other_beside(tmp_path: Path) -> None:
     assert beside[3:] == ["0", "0", "0"]
 
 
+@pytest.mark.slow
 def test_a_worker_killed_from_outside(tmp_path: Path) -> None:
     run = LocalPool(2).run(works.who, [0.02] * 30)
     first = next(run)
@@ -141,6 +143,7 @@ def test_what_is_raised_is_a_line(kind: str, status: str, error: str) -> None:
     assert list(LocalPool(1).run(works.odd, [kind])) == [Done(0, None, status, error)]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_ends_that_are_no_signals_are_told() -> None:
     found: Done[Any]
     (found,) = LocalPool(1).run(os._exit, [5])
@@ -167,6 +170,7 @@ def test_items_and_results_of_any_size() -> None:
     assert [one.result for one in found] == items
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
 def test_memory_is_bounded() -> None:
     enough, more = 10 << 20, 300 << 20
@@ -185,6 +189,7 @@ def test_memory_is_bounded() -> None:
     assert {(one.status, one.error) for one in found} == {("memory", "out of memory")}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
 def test_what_a_worker_did_before_is_in_nobodys_way() -> None:
     """Whether an item has enough does not depend on which others its worker had."""
@@ -193,6 +198,7 @@ def test_what_a_worker_did_before_is_in_nobodys_way() -> None:
     assert [one.status for one in sorted(found, key=lambda one: one.index)] == ["ok"] * 7
 
 
+@pytest.mark.slow
 def test_where_memory_has_no_bound_others_may_have_had_it(tmp_path: Path) -> None:
     pool = LocalPool(2)
     found = statuses(pool.run(works.short_once, [(str(tmp_path), number) for number in range(4)]))

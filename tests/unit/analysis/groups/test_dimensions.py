@@ -290,6 +290,7 @@ def test_names_of_nothing() -> None:
     assert groups(snap, "category", rules=(Rule("blank", annotation="^ $"),)) == {"blank": 5}
 
 
+@pytest.mark.slow
 def test_many_annotations_within_each_other() -> None:
     n = 20_000
     builder = SnapshotBuilder()

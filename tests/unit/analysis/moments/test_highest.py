@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_equals_brute_force(sizes: list[int], data: st.DataObject) -> None:
         highest.BLOCK = block
 
 
+@pytest.mark.slow
 def test_many_long_ranges() -> None:
     n = 200_000
     usage = usage_of([7, 0] * (n // 2 - 1) + [9, 0])

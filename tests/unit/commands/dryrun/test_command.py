@@ -412,6 +412,7 @@ def test_processes_one_after_the_other(ground: Ground) -> None:
     assert (code, found["shared"], found["peak_bytes"]) == (0, False, GIB)
 
 
+@pytest.mark.slow
 def test_a_process_that_outlives_the_command(ground: Ground) -> None:
     ground.program("import torch, time; torch.take(1 << 30); time.sleep(1)", "worker.py")
     ground.program('import subprocess, sys; subprocess.Popen([sys.executable, "worker.py"])')
@@ -572,6 +573,7 @@ with open("environment.json", "w") as file:
 """
 
 
+@pytest.mark.slow
 def test_what_the_program_gets(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -607,6 +609,7 @@ def test_settings_of_the_environment_are_kept(
     assert (got["MEMREPLAY_DRYRUN_STACKS"], got["MEMREPLAY_DRYRUN_ENTRIES"]) == ("all", "9")
 
 
+@pytest.mark.slow
 def test_a_program_that_records_by_itself(ground: Ground) -> None:
     ground.program(
         "import torch; torch.cuda.memory._record_memory_history(max_entries=5)\n"
@@ -634,6 +637,7 @@ def test_words_and_processes_in_folders_with_spaces(
     assert [one.name for one in folder.iterdir() if one.suffix == ".pickle"] == ["dryrun.pickle"]
 
 
+@pytest.mark.slow
 def test_colour(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     ground.program(FITS)

@@ -56,6 +56,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
+@pytest.mark.slow
 def test_every_key_leaves_a_screen_that_is_right() -> None:
     app = explorer()
 
@@ -74,6 +75,7 @@ def test_every_key_leaves_a_screen_that_is_right() -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 def test_q_closes_the_keys_and_ctrl_c_ends_it() -> None:
     app = explorer()
 

@@ -136,12 +136,14 @@ def test_the_terminal_is_left_as_it_was_after_an_exception() -> None:
     assert b"broken" in played.drawn
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode() -> None:
     played = Played(RUN, GPT, keys="123q", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert played.code == 0
     assert played.drawn.isascii(), [one for one in played.drawn.splitlines() if not one.isascii()]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     import gzip
 
@@ -157,6 +159,7 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     assert played.drawn.count(b"error") == 1
 
 
+@pytest.mark.slow
 def test_where_to_begin() -> None:
     played = Played(RUN, GPT, "--at", "start", "--by", "category", "--device", "1", keys="q")
     assert played.code == 0
@@ -166,6 +169,7 @@ def test_where_to_begin() -> None:
     assert b"there is no peak 9999" in played.drawn
 
 
+@pytest.mark.slow
 def test_two_files_and_a_folder(tmp_path: Path) -> None:
     played = Played(RUN, GPT, GPT, keys="pq")
     assert played.code == 0

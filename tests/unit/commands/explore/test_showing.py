@@ -160,6 +160,7 @@ def test_two_are_in_sync() -> None:
     play(app, do)
 
 
+@pytest.mark.slow
 def test_another_device_has_no_steps_and_no_times() -> None:
     plain = SnapshotBuilder(2, times=False)
     plain.alloc(512, 100).alloc(1024, 700, device=1).alloc(2048, 800, device=1)

@@ -318,6 +318,7 @@ def test_a_folder_that_one_may_not_write_in(
     assert "permission denied" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away() -> None:
     example = Path(__file__).parents[4] / "tests/data" / "transformer_step.pkl.gz"
     args = [sys.executable, "-m", "memreplay", "export", str(example), "--format", "ndjson"]

@@ -338,6 +338,7 @@ def test_text_of_a_file_that_is_no_unicode(run: Path, counting: Counting, tmp_pa
     assert len(counting.given) == 4
 
 
+@pytest.mark.slow
 def test_what_writing_takes_is_no_files_memory(run: Path, tmp_path: Path) -> None:
     workers = Workers(1, 64 << 20)
     report = ran(run, tmp_path / "ds", tables="usage", workers=workers)

@@ -87,6 +87,7 @@ def test_names_stay_text() -> None:
     assert "\u202e" not in text
 
 
+@pytest.mark.slow
 def test_the_command(runner: CliRunner, tmp_path: Path) -> None:
     out = tmp_path / "run.html"
     asked = ["fleet", str(FOLDER), "--workers", "1", "--page", str(out)]

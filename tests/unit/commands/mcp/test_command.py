@@ -153,6 +153,7 @@ def test_a_session_ends_with_its_input() -> None:
     assert server.end() == (0, b"", b"")
 
 
+@pytest.mark.slow
 def test_the_folder_is_the_current_one(folder: Path) -> None:
     server = Server(cwd=folder)
     server.begin()
@@ -162,6 +163,7 @@ def test_the_folder_is_the_current_one(folder: Path) -> None:
     assert server.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_what_runs_keeps_no_process_from_its_end() -> None:
     server = Server(str(ROOT / "examples"))
     server.begin()
@@ -172,6 +174,7 @@ def test_what_runs_keeps_no_process_from_its_end() -> None:
     assert (code, err) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_it_without_a_word(number: signal.Signals) -> None:
     server = Server(str(ROOT / "examples"))
@@ -183,6 +186,7 @@ def test_signals_end_it_without_a_word(number: signal.Signals) -> None:
     server.end()
 
 
+@pytest.mark.slow
 def test_a_signal_ends_what_never_ends(tmp_path: Path) -> None:
     """A pattern that takes minutes on a long name holds the interpreter."""
     event = {
@@ -203,6 +207,7 @@ def test_a_signal_ends_what_never_ends(tmp_path: Path) -> None:
     server.end()
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_gone(folder: Path) -> None:
     server = Server(str(folder))
     server.begin()
@@ -217,6 +222,7 @@ def test_an_agent_that_is_gone(folder: Path) -> None:
         pipe.close()
 
 
+@pytest.mark.slow
 def test_input_that_is_no_protocol(folder: Path) -> None:
     server = Server(str(folder))
     server.begin()

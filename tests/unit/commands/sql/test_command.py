@@ -126,6 +126,7 @@ def test_formats(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert sql(runner, path, nothing).stdout.startswith("device  index  action")
 
 
+@pytest.mark.slow
 def test_several_snapshots(runner: CliRunner) -> None:
     query = "select snapshot, count(*) n from {} group by all order by 1"
     for name in (*TABLES, "flat"):

@@ -55,6 +55,7 @@ def test_the_same_bytes_every_time(report: TimelineReport, fmt: str) -> None:
     assert b"20" + b"26-" not in first  # no date of the drawing
 
 
+@pytest.mark.slow
 def test_its_size_goes_by_the_pictures_in_it() -> None:
     stacked = made(points=9, measures=["held"], by="pool")
     one, two = (

@@ -225,6 +225,7 @@ def batch_sizes(data: bytes) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_frames_and_chunks() -> None:
     builder = SnapshotBuilder()
     for i in range(50_000):

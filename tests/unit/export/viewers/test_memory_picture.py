@@ -64,6 +64,7 @@ def page(made: SnapshotBuilder) -> bytes:
         return b"".join(render_page(report))
 
 
+@pytest.mark.slow
 def test_a_page_with_a_picture() -> None:
     found = page(example(SnapshotBuilder()))
     assert found == page(example(SnapshotBuilder()))
