@@ -66,7 +66,7 @@ from memreplay.export.viewers.weighted import stacks_report
 from memreplay.render.markdown import render_markdown
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import MEASURES, WAYS, Filters, When
+from memreplay.snapshot.model import MEASURES, WAYS, AllocationsSort, Filters, When
 
 BY = (*WAYS, "category,file", "size,stack")
 SETTINGS = (
@@ -75,7 +75,9 @@ SETTINGS = (
     "max_split_size_mb:20,roundup_power2_divisions:4",
     "large_segment_size_mb:11,garbage_collection_threshold:0.5",
     "per_process_memory_fraction:0.1",
+    "per_process_memory_fraction:0.001,garbage_collection_threshold:0.5",
 )
+SORTS: tuple[AllocationsSort, ...] = ("bytes", "count", "temporary", "mean-lifetime")
 TOTALS = (None, 1, 100 << 20, 1 << 62)
 MOMENTS = (
     When("peak", 1),
@@ -173,7 +175,15 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(
-            lambda: allocations_report(snap, measure=of_blocks, by=by, top=top, filters=filters),
+            lambda: allocations_report(
+                snap,
+                measure=of_blocks,
+                by=by,
+                top=top,
+                filters=filters,
+                sort=SORTS[dice // 64 % len(SORTS)],
+                threshold=dice % 3,
+            ),
             allocations_document,
             render_json,
         ),
@@ -291,6 +301,7 @@ def ask(snap: mr.Snapshot, dice: int) -> None:
             json.loads(found)
     for device in snap.devices[:2]:
         moved(snap, device, dice)
+        drawn(snap.replay(device).measure(MEASURES[dice // 8 % 5]))
     for asked in questions(snap, dice):
         try:
             report = asked.report()
@@ -316,6 +327,18 @@ def moved(snap: mr.Snapshot, device: int, dice: int) -> None:
     flow = Flow(*map(add, some, others))
     if (flow.before_bytes, flow.after_bytes) != (usage.bytes_at(begin), usage.bytes_at(last)):
         raise AssertionError(f"{flow} between events {begin} and {last} of {usage}")
+
+
+def drawn(usage: mr.Usage) -> None:
+    """The extremes between some events, as a curve is drawn, hold all extremes."""
+    first = usage.replay.first_event
+    end = first + usage.replay.events
+    low, high, at = usage.ranges([*range(first, end, 37), end])
+    if high and (max(high), min(low)) != (usage.series.max(), usage.series.min()):
+        raise AssertionError(f"a curve between {min(low)} and {max(high)} of {usage}")
+    for top, event in zip(high, at, strict=True):
+        if usage.bytes_at(event) != top:
+            raise AssertionError(f"a curve has {top} after {event}: {usage.bytes_at(event)}")
 
 
 def _check_plain(error: UsageError) -> None:

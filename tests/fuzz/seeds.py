@@ -115,6 +115,7 @@ def noted(snapshot: Any) -> Any:
         },
         "steps": [[1, len(one)] for one in events],
         "cards": [{"total_bytes": 2**30}],
+        "notes": 'a "text"\\ of all: \b\f\n\r\t/ \x01 \u00e9 \u2028 \U0001f600',
     }
     return snapshot
 

@@ -38,6 +38,7 @@ def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
         return
     lines_of(snap)
     flat_table(snap)
+    usage_table(snap)
     if not snap.range_is_empty:  # commands refuse one without events
         slice_of(snap, dice)
     if dice % 2 == 0:
@@ -145,6 +146,17 @@ def flat_table(snap: mr.Snapshot) -> None:
     asked_for = flat["function"].is_null()
     if (asked_for.to_numpy() & (flat["stack_id"].to_numpy() != 0)).any():
         raise AssertionError("an allocation with a stack and without a function")
+
+
+def usage_table(snap: mr.Snapshot) -> None:
+    """A row an event, and the bytes of the measures in it."""
+    rows = mr.table(snap, "usage").to_arrow()
+    rows.validate(full=True)
+    for name in MEASURES:
+        usages = [snap.replay(device).measure(name) for device in snap.devices]
+        there = [bytes_ for one in usages for bytes_ in (one.start_bytes, *one.series.tolist())]
+        if rows[f"{name}_bytes"].to_pylist() != there:
+            raise AssertionError(f"{name} of the table of usage is another")
 
 
 def retold_of(snap: mr.Snapshot, settings: str) -> None:
