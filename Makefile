@@ -190,9 +190,9 @@ INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet bu
 
 .PRECIOUS: %/build.cfg %/tools.stamp %/flags.stamp
 
+# What is compiled needs the tools alone: other packages come meanwhile.
 $(VENV)/demo.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml $(NATIVE) $(CARD)
-	$(EDITABLE) .
-	$(INPLACE)
+	$(INPLACE) & made=$$!; $(EDITABLE) . && wait $$made || { kill $$made 2>/dev/null; exit 1; }
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml

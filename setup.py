@@ -69,11 +69,11 @@ if THREADS:
     flags = ["-fsanitize=thread"]
 # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
 sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
+sanitized[0].append("-Wno-sign-compare")
 GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
 if GUIDED:
     # Of what clang calls an overflow most is nothing added to no pointer; gcc's build has the rest.
     sanitized[0].extend(["-fsanitize=fuzzer-no-link", "-fno-sanitize=pointer-overflow"])
-    sanitized[0].append("-Wno-sign-compare")
 
 
 def compiler_flags(source: Path) -> list[str]:

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,9 @@ FRAME = {"filename": "model.py", "line": 7, "name": "forward"}
 PART = 4
 # Below these what a command takes for its start hides the rest.
 LEAST_SECONDS, LEAST_BYTES = 0.15, 8 << 20
+
+# What a command may say instead: a limit that is documented, or that it has nothing to tell.
+EXPECTED = re.compile(r"over the limit of |ended with 5 on ")
 
 Snapshot = dict[str, Any]
 Make = Callable[[int, Path], None]
@@ -236,7 +240,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--scale", type=float, default=0.01, help="of the sizes (0.01)")
     add("--of", default=",".join(KINDS), help="these kinds alone")
     add("--commands", default="", help="those whose name begins so: peak,view")
-    add("--most", type=float, default=0, help="fail where time or memory grow by more")
+    add("--most", type=float, default=8, help="fail where time or memory grow by more (8)")
     add("--folder", type=Path, help="where files are made, and kept")
     add("--json", type=Path, help="write all rows there")
     add("--make", nargs=2, metavar=("KIND", "COUNT"), help="make this file, and no table")
@@ -263,11 +267,13 @@ def main(arguments: list[str] | None = None) -> int:
                 print(line(row), flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in found], indent=1) + "\n")
-    most = options.most or float("inf")
-    grown = [row for row in found if max(row.times, row.memory_times) > most]
+    grown = [row for row in found if max(row.times, row.memory_times) > options.most]
     for row in grown:
         print(f"grows by more than {options.most:g} of {PART}: {row.kind}, {row.command}")
-    return bool(grown)
+    failed = [row for row in found if row.refused and not EXPECTED.search(row.refused)]
+    for row in failed:
+        print(f"fails: {row.kind}, {row.command}: {row.refused}")
+    return bool(grown or failed)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ def counted(folder: Path) -> dict[str, Lines]:
     object files.
     """
     found: dict[str, Lines] = defaultdict(dict)
-    for notes in sorted(folder.rglob("*.gcda")):
+    # Also of modules that nothing imported, which have notes and no counts.
+    for notes in sorted(folder.rglob("*.gcno")):
         made = subprocess.run(
             ["gcov", "--json-format", "--stdout", notes], capture_output=True, check=True
         ).stdout
@@ -110,8 +111,8 @@ def main() -> int:
         named = f"  {runs(sorted(missed))}" if options.missed and missed else ""
         sys.stdout.write(f"{name:55}{len(lines):>7}{share:>8.1f} %{named}\n")
     share = 100 * ran / max(whole - left, 1)
-    said = f"{'all':55}{whole:>7}{share:>8.1f} %, {100 * ran / max(whole, 1):.1f} % with the"
-    sys.stdout.write(f"{said} {left:,} for memory that there is not (make faults)\n")
+    said = f"{'all':55}{whole:>7}{share:>8.1f} %, {100 * ran / max(whole, 1):.1f} % counting"
+    sys.stdout.write(f"{said} {left:,} out-of-memory lines (make faults)\n")
     return share < FLOOR
 
 

@@ -102,8 +102,6 @@ def markdown(data: bytes) -> None:
         _block(token, lines)
         if token.type == "inline":
             _inline(token.children or [])
-            if token.level == 1 and not token.content.startswith("| "):
-                pass
 
 
 def _block(token: Any, lines: list[str]) -> None:
@@ -273,7 +271,8 @@ def pickled(data: bytes) -> None:
 
 
 def pprof(data: bytes) -> None:
-    assert gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    plain = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    assert b"evil" in plain  # held as it is
 
 
 def perfetto(data: bytes) -> None:

@@ -9,7 +9,7 @@ through here, whatever shows it (docs/texts.md):
 - `markdown_text`, `workflow_message`, `html_text`, `sarif_text` … for what has a syntax of its own.
 
 Data (JSON, CSV, Parquet) holds the exact text: there `json_inert` writes it another way, and
-changes nothing.
+changes nothing. CSV has no other way: on a terminal it goes through `clean_lines`.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ def clean_short(text: str, most: int) -> str:
     """A clean text in at most so many characters, however long it was."""
     found = clean(text[: most + 1])
     return found if len(found) <= most else found[: most - 1] + "…"
+
+
+def clean_lines(text: str) -> str:
+    """Data that is seen on a terminal, which stays in its lines: each is clean."""
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def log_line(line: str) -> str:

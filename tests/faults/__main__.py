@@ -1,4 +1,4 @@
-"""The long form: `python -m tests.faults`. All calls of all commands fail in turn; 500 kills."""
+"""The long form: `python -m tests.faults`. Their calls fail in turn; 500 kills of each writer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--group", default="", help="calls of this group alone; kill: kills alone")
     parser.add_argument("--most", type=int, default=10**9, help="calls of each kind (all)")
     parser.add_argument("--memory", type=int, default=40, help="the same for memory (40)")
-    parser.add_argument("--kills", type=int, default=500, help="at random moments (500)")
+    parser.add_argument("--kills", type=int, default=500, help="of each writer (500)")
     parser.add_argument("--seed", type=int, default=0, help="other moments (0)")
     parser.add_argument("--part", default="1/1", help="of the scenarios: 2/3 is the second third")
     options = parser.parse_args(arguments)
@@ -44,17 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
         for scenario in possible[part - 1 :: parts]:
             began = time.monotonic()
             before = tally.total()
-            _disturb(run, scenario, tally, options, len(writers(tuple(possible))))
+            _disturb(run, scenario, tally, options)
             took = time.monotonic() - began
             print(f"{scenario.name}: {tally.total() - before} runs in {took:.0f} s", flush=True)
     print(table(tally))
     return int(any(outcome == "wrong" for _, _, outcome in tally))
 
 
-def _disturb(
-    run: Runner, scenario: Scenario, tally: Tally, options: argparse.Namespace, among: int
-) -> None:
-    """All faults of a scenario, then its share of the kills."""
+def _disturb(run: Runner, scenario: Scenario, tally: Tally, options: argparse.Namespace) -> None:
+    """All faults of a scenario, then its kills."""
     run.run(scenario)  # what is made once is made
     began = time.monotonic()
     base = run.run(scenario)
@@ -78,7 +76,7 @@ def _disturb(
         return
     kills: list[Kill] = list(at_calls(base.counted.calls))
     kills = [kills[at] for at in spread(len(kills), options.most)]
-    kills += at_random(options.seed, -(-options.kills // among), took)
+    kills += at_random(options.seed, options.kills, took)
     for kill in kills:
         outcome, told = killed(run, scenario, base, kill)
         tally[scenario.name, kill.kind, outcome.partition(":")[0]] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +89,11 @@ def generated() -> Iterator[Any]:
     yield recording(4, devices=2, shared_lists=True, fx=True)
     yield recording(4, times=False)
     yield recording(4, stacks=False, compile_context="0/0", user_metadata={"step": 3})
+    graph = SnapshotBuilder()
+    for i in range(4):
+        frames: list[FrameSpec] = [("setCheckpointPoolState", "??", 0)] if i % 2 else STACK
+        graph.alloc(2**40 + 512 * i, 512, frames=frames).free(2**40 + 512 * i, 512, frames=frames)
+    yield graph.build()
     old = SnapshotBuilder()
     blocks = [
         old.legacy_block(512, None, history=[(8192, 500, STACK[:1]), (8192, 400, None)]),
@@ -141,11 +147,23 @@ def writings(snapshot: Any) -> Iterator[bytes]:
     """The snapshot as each writer would write it; those that cannot are left out."""
     for protocol in (0, 2, 4):
         yield build.dump(snapshot, protocol)
+    yield as_python_2(build.dump(snapshot, 0))
     try:
         yield build.dump_cpp(snapshot)
         yield json.dumps(snapshot).encode()
     except (TypeError, ValueError, OverflowError):
         return
+
+
+def as_python_2(pickled: bytes) -> bytes:
+    """A pickle of protocol 0 with its texts as Python 2 wrote its own: quoted, and with escapes."""
+    escapes = rb"\\n\\r\\t\\a\\b\\v\\f\\101\\x41\\\\\\'\\q"
+
+    def quoted(found: re.Match[bytes]) -> bytes:
+        text = found[1]
+        return b"S'" + text.replace(b"'", b"\\'") + (escapes if b".py" in text else b"") + b"'\n"
+
+    return re.sub(rb"(?m)^V([ !#-\[\]-~]*)\n", quoted, pickled)
 
 
 def loaded(data: bytes) -> list[Any]:

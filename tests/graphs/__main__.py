@@ -1,4 +1,7 @@
-"""The long form: `python -m tests.graphs --seconds 600 --seed 1`, or `--again 1:4711`."""
+"""The long form: `python -m tests.graphs --seconds 600 --seed 1`.
+
+Input 4711 of that seed again: `--seed 1 --first 4711 --inputs 1`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from tests.graphs.choosing import Seeded
 from tests.graphs.inputs import KINDS, make
 from tests.graphs.judging import judge
 
+CRASHES = Path(__file__).parents[1] / "fuzz/crashes"
 TOLD = ("replayed", "read", "no replay", "refused", "refused: limit", "read, not by pickle")
 
 
@@ -24,15 +28,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="so long at the most (60)")
     parser.add_argument("--inputs", type=int, default=10**12, help="so many at the most")
     parser.add_argument("--first", type=int, default=0, help="begin with input number N (0)")
-    parser.add_argument("--keep", type=Path, help="a folder for inputs that were judged wrong")
+    parser.add_argument("--keep", type=Path, default=CRASHES, help="where wrong inputs are kept")
     parser.add_argument("--most", type=int, default=20, help="end after so many kinds of them (20)")
     options = parser.parse_args(arguments)
     counts: Counter[tuple[str, str]] = Counter()
     found: Counter[str] = Counter()
     began = told = time.monotonic()
     number = options.first
-    # An input that ends the process is the one after the last number in this file.
-    noted = os.open(options.keep / "number", os.O_CREAT | os.O_WRONLY) if options.keep else -1
+    # An input that ends the process is the one of the number in this file.
+    options.keep.mkdir(parents=True, exist_ok=True)
+    noted_in = options.keep / f"graphs-{options.seed}-number"
+    noted = os.open(noted_in, os.O_CREAT | os.O_WRONLY)
     while number < options.first + options.inputs and len(found) < options.most:
         now = time.monotonic()
         if now - began > options.seconds:
@@ -40,8 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         if now - told > 30:
             told = now
             print(f"{number - options.first:,} inputs, {len(found)} findings", flush=True)
-        if noted >= 0:
-            os.pwrite(noted, b"%12d\n" % number, 0)
+        os.pwrite(noted, b"%12d\n" % number, 0)
         one = make(Seeded(options.seed << 40 | number))
         try:
             outcome = judge(one.data, sound=one.sound, called=one.called)
@@ -53,10 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
             if found[signature] == 1:
                 print(f"*** input {number} of seed {options.seed}\n{signature}\n{error}"[:1500])
                 print("".join(traceback.format_exception(error)[-3:])[:1500], flush=True)
-                if options.keep:
-                    (options.keep / f"{options.seed}-{number}.pkl").write_bytes(one.data)
+                (options.keep / f"graphs-{options.seed}-{number}.pkl").write_bytes(one.data)
         counts[one.kind, outcome] += 1
         number += 1
+    os.close(noted)
+    noted_in.unlink()
     print(table(counts))
     seconds = time.monotonic() - began
     total = counts.total()

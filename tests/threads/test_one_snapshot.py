@@ -48,11 +48,11 @@ def test_what_is_remembered_is_the_same_for_all(file: Path) -> None:
     def asked() -> list[int]:
         replay = snap.replay()
         found: list[object] = [snap.events, snap.stacks.offsets, snap.code, replay]
-        found += [replay.blocks, replay.holding, replay.reserved, replay.recorded]
+        found += [replay.blocks, replay.holding, replay.reserved, vars(replay.recorded)]
         found += [replay.recorded.own, replay.classes("pool"), replay.classes("stream")]
         for name in MEASURES:
             usage = replay.measure(name)
-            found += [usage, usage.column, usage.series]
+            found += [vars(usage), usage.column, usage.series]
         return [id(one) for one in found]
 
     first, *others = at_once([asked] * THREADS)

@@ -59,6 +59,7 @@ def convert(
         tee.finish(snap, limits)
     finally:
         stream.close()
+        tee.let_go()
     return snap
 
 
@@ -171,6 +172,10 @@ class _Tee:
             _check(self._make(), form, snap, limits, PLAIN)
             for piece in self._make():
                 self._write(piece)
+
+    def let_go(self) -> None:
+        """What was kept of the input goes: it and this hold each other."""
+        self._make = self._feed = None
 
     def _choose(self, head: bytes) -> Write:
         text = head.lstrip()[:1]

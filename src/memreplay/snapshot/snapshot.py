@@ -99,10 +99,7 @@ class Snapshot(Staying):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing to close: the input is read whole by `open`. But what the replays remember of
-        their measures goes, as those hold the replays: a cycle, and all the tables with it."""
-        for replay in self._replays.values():
-            replay.forget()
+        """Nothing to close: the input is read whole by `open`."""
 
     # ---- what is in it
 

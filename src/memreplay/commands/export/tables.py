@@ -18,6 +18,7 @@ from memreplay.commands.export.writing import (
 )
 from memreplay.commands.shared.folder import folder_output
 from memreplay.commands.shared.output import byte_output, check_not_read, check_output
+from memreplay.commands.shared.screen import screened
 from memreplay.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _into_file(asked: Export, named: tuple[str, ...] | None, rules: tuple[Rule, 
 
         made = table(snapshot, name, rules=rules, flat=flat_form(asked, name))
         with byte_output(asked.output) as out:
-            writer_of(asked.fmt)(made, out)
+            shown = asked.fmt == "csv" and asked.output in (None, "-")
+            writer_of(asked.fmt)(made, screened(out) if shown else out)
         say_file(asked, f"the table {name}", made.rows, "row", None if is_said else tuple(TABLES))
         say_cut_off(snapshot)
     return exit_code

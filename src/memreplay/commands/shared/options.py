@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.model import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
+MOST = 2**63 - 1  # more than there is of anything
 
 # click joins the lines of a paragraph: this one may end every command's help.
 EXIT_CODES = (
@@ -103,10 +104,11 @@ def page_format_option(function: F) -> F:
 
 
 def from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
-    """Refuses what is below 0; a range of click's own would stand in the help as x>=0."""
+    """Refuses what is below 0; a range of click's own would stand in the help as x>=0. Of more than
+    there can be, all is meant."""
     if value < 0:
         raise click.BadParameter(f"{value} is below 0")
-    return value
+    return min(value, MOST)
 
 
 def top_option(function: F) -> F:

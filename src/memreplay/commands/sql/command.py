@@ -24,6 +24,7 @@ from memreplay.commands.shared.options import (
 )
 from memreplay.commands.shared.output import byte_output, check_output, terminal_width, write
 from memreplay.commands.shared.progress import several_progress
+from memreplay.commands.shared.screen import screened
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
@@ -255,6 +256,8 @@ def _write(rows: Rows, fmt: str, out: IO[bytes], *, whole: bool) -> None:
     from memreplay.export.tables import results
 
     if fmt != "text":
+        if fmt == "csv" and not whole:
+            out = screened(out)
         getattr(results, f"write_{fmt}")(rows, out)
         return
     from memreplay.commands.sql.text import table_lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -34,6 +35,7 @@ from memreplay.commands.shared.output import (
 from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
+from memreplay.texts import clean_lines
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
@@ -181,7 +183,9 @@ def _write(
         picture = render_timeline_plot(report, fmt, absolute=absolute)
     else:
         text = _text(report, fmt, absolute, width, plain=output not in (None, "-"))
-        if output is None:
+        if output in (None, "-"):
+            if fmt == "csv" and sys.stdout.isatty():
+                text = clean_lines(text)
             write(text)
             return
         picture = text.encode("utf-8", "replace") + b"\n"

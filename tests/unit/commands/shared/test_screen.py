@@ -1,0 +1,81 @@
+"""Tests of commands/shared/screen.py: data on a terminal is seen, and does nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memreplay.commands.shared.screen import Screen
+from tests.hostile import hostile_snapshot
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_lines_stay_and_characters_in_pieces_do_too(size: int) -> None:
+    text = 'a,"b\x1b]52;c;ZXZpbA==\x07"\né,\x9b31m\u202e\n\U0001f600,\xad\n'
+    out = io.BytesIO()
+    screen = Screen(out)
+    data = text.encode()
+    for at in range(0, len(data), size):
+        assert screen.write(data[at : at + size]) == len(data[at : at + size])
+    found = out.getvalue().decode()
+    assert found.count("\n") == 3
+    assert found.replace("\n", "").isprintable()
+    assert "\\x1b]52" in found
+    assert "\U0001f600" in found
+
+
+def test_bytes_that_are_no_text_are_spelled_out() -> None:
+    out = io.BytesIO()
+    Screen(out).write(b"a\xff\x1b\n")
+    assert out.getvalue() == b"a\\xff\\x1b\n"
+
+
+def on_a_terminal(arguments: list[str], folder: Path) -> bytes:
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "memreplay", *arguments],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                piece = os.read(ours, 1 << 16)
+            except OSError:  # all of it is gone
+                break
+            if not piece:
+                break
+            found += piece
+    os.close(ours)
+    assert process.returncode == 0
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a pseudo-terminal of Linux")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sql", "evil.pkl", "select * from frames", "--format", "csv"],
+        ["export", "evil.pkl", "--tables", "frames", "--format", "csv", "-o", "-", "--force"],
+        ["timeline", "evil.pkl", "--by", "stack", "--format", "csv"],
+        ["timeline", "evil.pkl", "--by", "stack", "--format", "csv", "-o", "-", "--force"],
+    ],
+)
+def test_csv_on_a_terminal_does_nothing_to_it(arguments: list[str], tmp_path: Path) -> None:
+    words = ["\x1b]52;c;ZXZpbA==\x07", "\x9b31mred\x1b[2J", "\u202eevil\r\x08"]
+    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(hostile_snapshot(words)))
+    found = on_a_terminal(arguments, tmp_path).decode().replace("\r\n", "\n")
+    assert len(found.splitlines()) > 2
+    assert all(line.isprintable() for line in found.split("\n"))
