@@ -195,7 +195,7 @@ def test_what_was_simulated_goes_with_its_replay_and_not_when_python_looks(
     found = replay.simulate("expandable_segments:True")
     assert found.outcome.segments
     assert replay.recorded.is_simulated
-    gone = [weakref.ref(replay), weakref.ref(found)]
+    gone: list[weakref.ref[Any]] = [weakref.ref(replay), weakref.ref(found)]
     del replay, found
     assert [one() for one in gone] == [None, None]
 
