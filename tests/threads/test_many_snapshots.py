@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -62,6 +63,8 @@ def test_all_the_same_file(file: Path) -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, io.BytesIO])
 def test_all_the_same_bytes(plain: bytes, kind: Callable[[bytes], Any]) -> None:
+    if kind is memoryview and not getattr(sys, "_is_gil_enabled", lambda: True)():
+        pytest.skip("CPython counts the views of one memoryview without a lock")
     expected = opened(plain)
     shared = kind(plain)
     # A file is read from where it stands: each has its own.

@@ -237,11 +237,12 @@ cdef inline void make_from_here(uint32_t module) noexcept nogil:
 cdef void tracker_enter(uint32_t module) noexcept nogil:
     # This thread runs a module.
     cdef Thread* here = thread_now()
-    cdef bint inside = task_now() >= 0
+    cdef bint inside
     if here.depth < DEEPEST:
         here.modules[here.depth] = module
     here.depth += 1
     tracker_lock()
+    inside = task_now() >= 0  # not before: a recording that begins empties `one`, its functions too
     if one.on:
         if inside or here.recomputing:
             if not here.recomputing:
