@@ -157,7 +157,7 @@ def writings(snapshot: Any) -> Iterator[bytes]:
 
 def as_python_2(pickled: bytes) -> bytes:
     """A pickle of protocol 0 with its texts as Python 2 wrote its own: quoted, and with escapes."""
-    escapes = rb"\\n\\r\\t\\a\\b\\v\\f\\101\\x41\\\\\\'\\q"
+    escapes = rb"\n\r\t\a\b\v\f\101\x41\\\'"
 
     def quoted(found: re.Match[bytes]) -> bytes:
         text = found[1]
