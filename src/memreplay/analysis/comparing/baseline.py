@@ -110,6 +110,7 @@ def _peaks(
         found = _peak(side, device, scope, most, frames if scope.measure == measure else None)
         if found is not None:
             yield found
+        side.let_go(device, scope)
 
 
 def _categories(side: SnapshotSide) -> tuple[str, ...]:

@@ -174,6 +174,11 @@ class SnapshotSide:
             self._usages[key] = usage
         return self._usages[key]
 
+    def let_go(self, device: int, scope: Scope) -> None:
+        """Forget what is in a category, but not how high it went: some 30 bytes an event."""
+        if scope.category is not None:
+            self._usages.pop((device, scope), None)
+
     def level(self, device: int, scope: Scope) -> Level | None:
         """How high it went; None where there is no such annotation."""
         key = device, scope
