@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.native_coverage import runs, sources_of
+from ci.native_coverage import of_memory, runs, sources_of
 
 CODE = """\
 static int helper(void);
@@ -50,3 +50,21 @@ def test_of_which_line_code_is() -> None:
 
 def test_lines_are_told_as_ranges() -> None:
     assert runs([3, 4, 5, 9]) == "3-5, 9"
+
+
+def test_lines_that_run_where_memory_fails() -> None:
+    code = """\
+    if push(out, 1) < 0:
+        return -1
+    if n < 0:
+        return 0
+    at = placed(a)
+    if at == NONE32:
+        return NONE32
+    if found != NONE32:
+        return NONE32
+    raise MemoryError
+    raise ValueError
+    return fail(s, ERR_MEMORY, "stacks")
+"""
+    assert of_memory(code) == {2, 7, 10, 12}

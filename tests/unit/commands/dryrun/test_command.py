@@ -653,14 +653,18 @@ def test_colour(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
 def started(*program: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "memreplay", "dryrun", "--", *program]
     pipe, environment = subprocess.PIPE, os.environ | {"PYTHONFAULTHANDLER": "1"}
-    return subprocess.Popen(
-        command,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        start_new_session=True,
-        env=environment,
-    )
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup would have them ignore
+    try:
+        return subprocess.Popen(
+            command,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=True,
+            env=environment,
+        )
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def end_of(command: subprocess.Popen[str]) -> tuple[str, str]:
