@@ -20,6 +20,7 @@ import pytest
 import memreplay as mr
 from memreplay.io import container
 from memreplay.snapshot import snapshot
+from memreplay.snapshot.conversion import convert
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.fuzz.commands import questions
@@ -112,6 +113,7 @@ def kinds(folder: Path) -> dict[str, Work]:
         "range": lambda: mr.open(path, start=100, stop=200).replay().peak,
         "queries": queries,
         "simulate": lambda: mr.open(path).replay().simulate("expandable_segments:True").outcome,
+        "convert": lambda: convert(plain, lambda _piece: None, fmt="json"),
         "cut": cut,
         "broken": broken,
         "stopped": stopped,
@@ -120,7 +122,7 @@ def kinds(folder: Path) -> dict[str, Work]:
 
 
 NAMES = (
-    *("path", "gzip", "bytes", "json", "range", "queries", "simulate"),
+    *("path", "gzip", "bytes", "json", "range", "queries", "simulate", "convert"),
     *("cut", "broken", "stopped", "limited"),
 )
 
