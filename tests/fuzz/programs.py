@@ -14,6 +14,9 @@ from tests.allocator_strategies import SETTINGS, record
 from tests.build import FrameSpec, SnapshotBuilder
 
 ROOT = Path(__file__).parents[2]
+BENCH = str(ROOT / "bench")
+# Real programs, those that lie beside the code.
+EXAMPLES = sorted(ROOT.glob("examples/*.pkl.gz"))
 TORCH = "/v/lib/python3.12/site-packages/torch"
 LINEAR = ("forward", f"{TORCH}/nn/modules/linear.py", 134)
 # As PyTorch records them, innermost first: what autocast casts, and what that may be of.
@@ -38,7 +41,8 @@ def programs() -> Iterator[Any]:
         yield record(number, settings=name, steps=45, late=20 * (number % 3)).snapshot
     for number in range(3):
         yield casts(random.Random(number))
-    sys.path.insert(0, str(ROOT / "bench"))
+    if BENCH not in sys.path:  # which pytest puts there
+        sys.path.append(BENCH)
     import leaky
 
     for marks in ("profiler", "optimizer", "none"):
@@ -47,8 +51,8 @@ def programs() -> Iterator[Any]:
 
 
 def examples() -> Iterator[bytes]:
-    """Pickles of real programs, those that lie beside the code."""
-    for path in sorted(ROOT.glob("examples/*.pkl.gz")):
+    """Their pickles."""
+    for path in EXAMPLES:
         yield gzip.decompress(path.read_bytes())
 
 

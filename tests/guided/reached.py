@@ -12,7 +12,7 @@ from tests.fuzz.__main__ import checked
 from tests.fuzz.check import analyse, attempt, can_be_replayed
 from tests.fuzz.commands import ask
 from tests.fuzz.inputs import Inputs
-from tests.fuzz.programs import ROOT, examples
+from tests.fuzz.programs import EXAMPLES, examples
 from tests.fuzz.seeds import SMALL, seeds
 from tests.fuzz.writers import written
 from tests.guided import corpus
@@ -44,7 +44,7 @@ def main() -> int:
     known = seeds(corpus_files())
     for number, data in enumerate([*known.pickles, *known.texts, *known.large, *examples()]):
         asked_all(data, 5 if len(data) <= SMALL else 3, number)
-    for path in sorted(ROOT.glob("examples/*.pkl.gz")):
+    for path in EXAMPLES:
         attempt(str(path))  # read ahead by another thread
     print("the inputs that both begin with, each asked everything")
     make = Inputs(known, options.seed)

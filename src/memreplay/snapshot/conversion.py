@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -59,7 +60,6 @@ def convert(
         tee.finish(snap, limits)
     finally:
         stream.close()
-        tee.let_go()
     return snap
 
 
@@ -173,22 +173,18 @@ class _Tee:
             for piece in self._make():
                 self._write(piece)
 
-    def let_go(self) -> None:
-        """What was kept of the input goes: it and this hold each other."""
-        self._make = self._feed = None
-
     def _choose(self, head: bytes) -> Write:
         text = head.lstrip()[:1]
         is_json = text in (b"{", b"[") or head.startswith(b"\xef\xbb\xbf")
         fmt = self._fmt or ("json" if is_json else "pickle")
         if is_json and fmt == "pickle":
-            return self._collect(self._to_pickle)
+            return self._collect(partial(_to_pickle, self._protocol or DEFAULT_PROTOCOL))
         if is_json:
             if self._protocol is not None:
                 raise SnapshotError("JSON has no protocol; write a pickle (.pkl)")
             return self._write
         if fmt == "json":
-            return self._collect(self._to_json)
+            return self._collect(_to_json)
         if self._protocol is None or head[:2] == bytes([0x80, self._protocol]):
             return self._write
         return self._transcode(self._protocol)
@@ -197,10 +193,12 @@ class _Tee:
         from memreplay.engine.write import _converting
 
         transcoder = _converting.Transcoder(protocol)
+        # Of this object itself nothing that it keeps may be made: they would hold each other.
+        write = self._write
 
         def feed(data: bytes) -> None:
             if made := transcoder.feed(data):
-                self._write(made)
+                write(made)
 
         return feed
 
@@ -219,16 +217,18 @@ class _Tee:
         self._make = make
         return whole.extend
 
-    def _to_json(self, data: bytes) -> Callable[[], Iterable[bytes]]:
-        from memreplay.engine.write import _converting
 
-        spelled = _converting.Spelled(data)
-        return lambda: spelled
+def _to_json(data: bytes) -> Callable[[], Iterable[bytes]]:
+    from memreplay.engine.write import _converting
 
-    def _to_pickle(self, data: bytes) -> Callable[[], Iterable[bytes]]:
-        from memreplay.engine.write import _converting
+    spelled = _converting.Spelled(data)
+    return lambda: spelled
 
-        return lambda: _converting.Pickled(data, self._protocol or DEFAULT_PROTOCOL)
+
+def _to_pickle(protocol: int, data: bytes) -> Callable[[], Iterable[bytes]]:
+    from memreplay.engine.write import _converting
+
+    return lambda: _converting.Pickled(data, protocol)
 
 
 class _File:

@@ -90,6 +90,7 @@ def test_help_is_for_people(runner: CliRunner) -> None:
     assert "[default: 20]" in text
     assert "x>=0" not in text
     assert "(all)" not in text
+    assert json.loads(runner.invoke(every, ["a", "--top", str(2**64)]).output)["top"] == 2**63 - 1
     assert "-1 is below 0" in runner.invoke(every, ["a", "--top", "-1"]).stderr
 
 

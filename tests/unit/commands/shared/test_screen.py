@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +38,8 @@ def test_bytes_that_are_no_text_are_spelled_out() -> None:
 
 def on_a_terminal(arguments: list[str], folder: Path) -> bytes:
     """What a command writes to a terminal."""
+    import pty  # Windows has none
+
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "memreplay", *arguments],
