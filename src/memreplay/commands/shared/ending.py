@@ -5,8 +5,12 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+
+_COMES_S = 0.1  # to the next step of the main thread, unless it is in a long call
+_UNDONE_S = 30.0  # whatever has to be undone
 
 _undoings: list[Callable[[], object]] = []
 
@@ -32,23 +36,44 @@ def take_signals() -> None:
     there = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
     taken = [one for one in there if one is not None and signal.getsignal(one) in usual]
 
-    first = _thread.allocate_lock()
+    ender = _Ender()
+    for number in taken:
+        signal.signal(number, ender.end)
+    if taken and os.name == "posix":
+        _watch(taken, ender)
 
-    def end(number: int, _frame: object = None) -> None:
-        if not first.acquire(blocking=False):
+
+class _Ender:
+    """Ends the process, from whichever thread is first."""
+
+    def __init__(self) -> None:
+        self._first = _thread.allocate_lock()
+        self._main = _thread.get_ident()
+        self._by = 0  # the thread that does it
+
+    def end(self, number: int, _frame: object = None) -> None:
+        """Undo all, and end; returns where that has begun in this thread, or in the main one."""
+        me = _thread.get_ident()
+        if self._first.acquire(blocking=False):
+            self._by = me
+            for undo in reversed(_undoings):
+                with suppress(Exception):
+                    undo()
+        elif self._by == me or me != self._main:
             return
-        for undo in reversed(_undoings):
-            with suppress(Exception):
-                undo()
+        else:
+            # Not a step more: it would write what is being removed, and say that this went wrong.
+            # The other may wait for a lock that is held here: then both would, for ever.
+            time.sleep(_UNDONE_S)
         os._exit(128 + number)
 
-    for number in taken:
-        signal.signal(number, end)
-    if taken and os.name == "posix":
-        _watch(taken, end)
+    def end_soon(self, number: int) -> None:
+        """As `end`, unless the main thread comes to it: what that is doing stands still then."""
+        time.sleep(_COMES_S)
+        self.end(number)
 
 
-def _watch(numbers: Sequence[int], end: Callable[[int], None]) -> None:
+def _watch(numbers: Sequence[int], ender: _Ender) -> None:
     """Have a thread end the process where Python's own handler would not come to it: it is called
     between two steps of the main thread, which may be about to wait in a call for whoever reads a
     pipe, or be far from done with one. Where a system gives no pipe or no thread there is only the
@@ -63,7 +88,7 @@ def _watch(numbers: Sequence[int], end: Callable[[int], None]) -> None:
     def watch() -> None:
         while said := os.read(read, 1):
             if said[0] in numbers:
-                end(said[0])
+                ender.end_soon(said[0])
 
     try:
         _thread.start_new_thread(watch, ())

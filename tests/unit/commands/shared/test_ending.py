@@ -79,6 +79,47 @@ def test_a_signal_comes_to_a_main_thread_that_takes_no_step() -> None:
         assert ended(started) == 128 + signal.SIGTERM
 
 
+def test_the_main_thread_takes_no_step_while_another_undoes() -> None:
+    """It would come to files that are gone, and say so; or put one where all are being removed."""
+    code = (
+        "import signal, time; from memreplay.commands.shared import ending\n"
+        "def undo():\n"
+        "    print('undoes', flush=True)\n"
+        "    time.sleep(1)\n"
+        "    print('undone', flush=True)\n"
+        "ending.take_signals()\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+        "with ending.undone_by_signals(undo):\n"
+        "    print('on', flush=True)\n"
+        "    time.sleep(0.6)\n"
+        "    print('a step', flush=True)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"on\n"
+        started.terminate()
+        assert ended(started) == 128 + signal.SIGTERM
+        assert started.stdout.read() == b"undoes\nundone\n"
+
+
+def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
+    code = (
+        "import signal, threading, time; from memreplay.commands.shared import ending\n"
+        "def undo():\n"
+        "    print(threading.current_thread() is threading.main_thread(), flush=True)\n"
+        "ending.take_signals()\n"
+        "with ending.undone_by_signals(undo):\n"
+        "    print('on', flush=True)\n"
+        "    while True: sum(range(50_000))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"on\n"
+        started.terminate()
+        assert ended(started) == 128 + signal.SIGTERM
+        assert started.stdout.read() == b"True\n"
+
+
 @pytest.mark.parametrize("missing", ["os.pipe", "_thread.start_new_thread"])
 def test_without_a_pipe_or_a_thread_there_is_the_handler(missing: str) -> None:
     error = "OSError(24, 'x')" if missing == "os.pipe" else "RuntimeError()"
