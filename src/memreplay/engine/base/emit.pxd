@@ -20,6 +20,16 @@ cdef inline void put_bytes(Out* o, const void* p, size_t n) noexcept nogil:
         o.failed = True
 
 
+cdef inline bytes given(Out* o, size_t n):
+    # The first n bytes of what was put. Without memory for them it has failed for good: what comes
+    # next would be another part.
+    cdef bytes made
+    o.failed = True
+    made = o.b.data[:n]
+    o.failed = False
+    return made
+
+
 cdef inline void put_text(Out* o, const char* text) noexcept nogil:
     put_bytes(o, text, strlen(text))
 

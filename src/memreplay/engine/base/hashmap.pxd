@@ -228,6 +228,16 @@ cdef inline uint32_t map64_get(const Map64* m, uint64_t key, uint32_t absent) no
     return absent
 
 
+cdef inline Slot64* map64_find(const Map64* m, uint64_t key) noexcept nogil:
+    # The slot of key; NULL where it is not there. Asks for no memory.
+    cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
+    while m.slots[j].used:
+        if m.slots[j].key == key:
+            return &m.slots[j]
+        j = (j + 1) & m.mask
+    return NULL
+
+
 cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept nogil:
     # The slot of key, made with value `fresh` when it is new; NULL when memory is out.
     cdef uint64_t j

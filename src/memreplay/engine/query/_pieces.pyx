@@ -56,15 +56,20 @@ cdef class Pieces:
         cdef uint64_t count = _pieces.piece_rows(&self.p, &measure.l)
         cdef uint64_t i = 0
         cdef Owned out
+        filled = []
         columns = []
-        for measure in self.measures:
+        # All memory first: what a piece adds up to is added once.
+        for _ in self.measures:
             out = owned(8)
             if buf_reserve(&out.buf, count) < 0:
                 raise MemoryError
+            filled.append(out)
+            columns.append(column(out, out.buf.data, count, b"q"))
+        for measure in self.measures:
+            out = filled[i]
             with nogil:
                 _pieces.piece_of(&self.p, &measure.l, <uint64_t*> self.running.data + i,
                                  <int64_t*> out.buf.data)
-            columns.append(column(out, out.buf.data, count, b"q"))
             i += 1
         self.p.at += count
         return columns

@@ -73,8 +73,11 @@ cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
     if slot == NULL:
         return NONE32
     if slot.value == NONE32:
-        if push_u64(&k.names, name) < 0 or push_zeroed(&k.sums) < 0:
+        # Both or none: a name without a sum would be counted into the next group's.
+        if buf_reserve(&k.names, 1) < 0 or buf_reserve(&k.sums, 1) < 0:
             return NONE32
+        push_u64(&k.names, name)
+        push_zeroed(&k.sums)
         slot.value = <uint32_t> k.names.len - 1
     return slot.value
 
@@ -126,7 +129,8 @@ cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
 
 cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
     # The path of the forward functions in a stack, outermost first. Frames of one function that
-    # follow each other (a wrapper that calls its own like) stand as they are.
+    # follow each other (a wrapper that calls its own like) stand as they are. NAME_OF_NONE when
+    # memory is out.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
@@ -135,10 +139,10 @@ cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
     for i in range(n // 4, 0, -1):
         id = k.forwards[ids[i - 1]]
         if id != NONE32 and push_u32(&k.path, id) < 0:
-            return NAME_NO_STACK
+            return NAME_OF_NONE
     id = spans_intern(&k.paths, k.path.data if k.path.len else <const void*> &k.kind,
                       k.path.len * sizeof(uint32_t))
-    return id
+    return id if id != NONE32 else NAME_OF_NONE
 
 
 cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
@@ -179,13 +183,17 @@ cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
 
 
 cdef uint64_t shown_stack(Keys* k, uint32_t stack) noexcept nogil:
-    # The first stack that was met of those that look like this one.
+    # The first stack that was met of those that look like this one; NAME_OF_NONE when memory is
+    # out.
     cdef uint32_t id
-    if push_shown(k, stack) < 0:
-        return NAME_NO_STACK
+    # Room first: a path that is there has a stack.
+    if push_shown(k, stack) < 0 or buf_reserve(&k.first_stack, 1) < 0:
+        return NAME_OF_NONE
     id = spans_intern(&k.paths, k.path.data, k.path.len * sizeof(uint32_t))
-    if id == NONE32 or (id >= k.first_stack.len and push_u32(&k.first_stack, stack) < 0):
-        return NAME_NO_STACK
+    if id == NONE32:
+        return NAME_OF_NONE
+    if id == k.first_stack.len:
+        push_u32(&k.first_stack, stack)
     return (<const uint32_t*> k.first_stack.data)[id]
 
 
@@ -234,6 +242,7 @@ cdef uint64_t derived(Keys* k, uint32_t first, uint32_t second) noexcept nogil:
 
 
 cdef uint64_t name_of_stack(Keys* k, uint32_t stack) noexcept nogil:
+    # NAME_OF_NONE when memory is out.
     cdef size_t n = 0
     cdef const uint32_t* ids
     cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
@@ -264,6 +273,7 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
     cdef uint32_t* at
     cdef uint32_t first
     cdef uint32_t second = 0
+    cdef uint64_t name
     if k.of_stack.len == 0 and unset(&k.of_stack, spans_len(&k.replay.tables.stacks) + 1) < 0:
         return NONE32
     at = <uint32_t*> k.of_stack.data + stack
@@ -274,7 +284,9 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
         if first != NONE32 and second != NONE32:
             at[0] = named(k, derived(k, first, second))
     elif at[0] == NONE32:
-        at[0] = named(k, name_of_stack(k, stack))
+        name = name_of_stack(k, stack)
+        if name != NAME_OF_NONE:
+            at[0] = named(k, name)
     return at[0]
 
 

@@ -13,7 +13,7 @@ from memreplay.engine.read.column cimport Column, Owned, column, owned
 from memreplay.engine.base.growbuf cimport buf_reserve, push_u32
 from memreplay.engine.base.hashmap cimport NONE32, spans_intern, spans_len
 from memreplay.engine.read.keys cimport S_ACTION
-from memreplay.engine.base.status cimport OK
+from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 
 
 class WrongRowError(ValueError):
@@ -85,6 +85,11 @@ cdef class Adding:
             raise WrongRowError(row)
         return 0
 
+    cdef int _failed(self) except -1:
+        # Of what is numbered in its order a part is there: nothing more is added.
+        fail(&self.tables.t.status, ERR_MEMORY, "rows")
+        raise MemoryError
+
     def intern(self, const uint8_t[::1] data, const int32_t[::1] offsets) -> Column:
         """u32 the id of each text: `data[offsets[i]:offsets[i + 1]]` (UTF-8)."""
         cdef Owned out = owned(4)
@@ -124,7 +129,7 @@ cdef class Adding:
             code = _adding.add_code(&self.tables.t, &other.t, &texts.buf, &pools.buf,
                                     &self.frame_of.buf, &self.stack_of.buf)
         if code != 0:
-            raise MemoryError
+            self._failed()
         return (column(texts, texts.buf.data, texts.buf.len, b"I"),
                 column(pools, pools.buf.data, pools.buf.len, b"I"))
 
@@ -156,6 +161,7 @@ cdef class Adding:
         cdef uint32_t texts = spans_len(&self.tables.t.strings)
         cdef uint32_t found
         cdef Py_ssize_t i
+        self._check(_adding.ALL_FIT)
         same_length(function.shape[0], file.shape[0], line.shape[0], op.shape[0], name.shape[0],
                     target.shape[0], trace.shape[0])
         for i in range(function.shape[0]):
@@ -171,7 +177,7 @@ cdef class Adding:
                 raise WrongRowError(i)
             found = spans_intern(&self.tables.t.frames, &f, sizeof(f))
             if found == NONE32 or push_u32(&self.frame_of.buf, found) < 0:
-                raise MemoryError
+                self._failed()
 
     def stacks(self, const int32_t[::1] offsets, const uint32_t[::1] frames) -> None:
         """Stacks: `frames[offsets[i]:offsets[i + 1]]`, innermost first."""
@@ -179,6 +185,7 @@ cdef class Adding:
         cdef const uint32_t* known = <const uint32_t*> self.frame_of.buf.data
         cdef Py_ssize_t i, k
         cdef uint32_t found
+        self._check(_adding.ALL_FIT)
         for i in range(offsets.shape[0] - 1):
             if not 0 <= offsets[i] <= offsets[i + 1] <= frames.shape[0]:
                 raise WrongRowError(i)
@@ -187,10 +194,10 @@ cdef class Adding:
                 if frames[k] >= self.frame_of.buf.len:
                     raise WrongRowError(i)
                 if push_u32(&ids.buf, known[frames[k]]) < 0:
-                    raise MemoryError
+                    self._failed()
             found = spans_intern(&self.tables.t.stacks, ids.buf.data, ids.buf.len * 4)
             if found == NONE32 or push_u32(&self.stack_of.buf, found) < 0:
-                raise MemoryError
+                self._failed()
 
     def trace(self, device: int) -> None:
         """The trace of the next device; its events come next."""

@@ -249,13 +249,17 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
 # ---- items of dicts ------------------------------------------------------------------------------
 
 cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
+    # A_LAST of those that come after too many; in `status` where memory is out.
     cdef size_t i
     if S_ACTION <= name and name < S_ACTION + A_KNOWN:
         return <uint8_t> (name - S_ACTION)
     for i in range(t.other_actions.len):
         if (<uint32_t*> t.other_actions.data)[i] == name:
             return <uint8_t> (A_OTHER + i)
-    if t.other_actions.len >= A_LAST - A_OTHER or push_u32(&t.other_actions, name) < 0:
+    if t.other_actions.len >= A_LAST - A_OTHER:
+        return A_LAST
+    if push_u32(&t.other_actions, name) < 0:
+        fail(&t.status, ERR_MEMORY, "events")
         return A_LAST
     return <uint8_t> (A_OTHER + t.other_actions.len - 1)
 
@@ -271,6 +275,7 @@ cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v)
         if want_text(t, v, key, &id) != OK:
             return t.status.code
         e.action = action_code(t, id) if id != NONE32 else A_NONE
+        return t.status.code
     elif key == K_ADDR:
         return want_u64(t, v, key, &e.address)
     elif key == K_SIZE:

@@ -313,6 +313,7 @@ cdef int window_pass(Tables* t, const Event* e) noexcept nogil
 cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     # One more event: a row, unless it lies outside of the range. ERR_MEMORY or ERR_LIMIT otherwise.
     cdef uint64_t row = t.events
+    cdef uint64_t room
     cdef int code
     if t.read_events >= t.max_rows:
         return fail_limit(&t.status, "rows of events", t.read_events + 1, t.max_rows)
@@ -325,9 +326,10 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
                               or push_u64(&t.oom_free, <uint64_t> e.device_free) < 0):
         return fail(&t.status, ERR_MEMORY, "events")
     if row >= t.action.cap:
-        if (buf_reserve(&t.action, 1) < 0 or buf_reserve(&t.address, t.action.cap - row) < 0
-                or buf_reserve(&t.size, t.action.cap - row) < 0
-                or buf_reserve(&t.stack, t.action.cap - row) < 0):
+        # The actions last: their room is that of all four.
+        room = (row >> 1) + 64
+        if (buf_reserve(&t.address, room) < 0 or buf_reserve(&t.size, room) < 0
+                or buf_reserve(&t.stack, room) < 0 or buf_reserve(&t.action, room) < 0):
             return fail(&t.status, ERR_MEMORY, "events")
     (<uint8_t*> t.action.data)[row] = e.action
     (<uint64_t*> t.address.data)[row] = e.address

@@ -130,8 +130,8 @@ def begin(keep: int) -> None:
     global told_of_forks
     _tracker.tracker_begin(new_seed(), min(keep, 1 << 62))
     if not told_of_forks and hasattr(os, "register_at_fork"):
-        told_of_forks = True
         os.register_at_fork(after_in_child=_forked)
+        told_of_forks = True
 
 
 def end() -> None:

@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item
 from memreplay.engine.base.hashmap cimport (
-    Map64, Slot64, map64_at, map64_free, map64_get, map64_init,
+    Map64, Slot64, map64_at, map64_find, map64_free, map64_get, map64_init,
 )
 from memreplay.engine.record.thread cimport DEEPEST, Thread, this_thread
 
@@ -82,11 +82,14 @@ cdef Tracker* tracker() noexcept nogil:
 
 
 cdef void tracker_lock() noexcept nogil:
-    PyThread_acquire_lock(lock, WAIT_LOCK)
+    # None in a process that was forked and had no memory for one: that has one thread.
+    if lock != NULL:
+        PyThread_acquire_lock(lock, WAIT_LOCK)
 
 
 cdef void tracker_unlock() noexcept nogil:
-    PyThread_release_lock(lock)
+    if lock != NULL:
+        PyThread_release_lock(lock)
 
 
 cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
@@ -150,11 +153,9 @@ cdef void tracker_forked() noexcept:
 
 
 cdef void tracker_torch(const Torch* torch) noexcept nogil:
-    if lock != NULL:
-        tracker_lock()
+    tracker_lock()
     one.torch = torch[0]
-    if lock != NULL:
-        tracker_unlock()
+    tracker_unlock()
 
 
 # --- where a thread is ---------------------------------------------------------------------------
@@ -231,7 +232,11 @@ cdef inline void make_from_here(uint32_t module) noexcept nogil:
             one.made.len -= 1
     if one.made.len >= MOST_MADE:
         one.made.len = 0
-    push_item(&one.made, &made)
+    if push_item(&one.made, &made) < 0:
+        # Without memory no node is put down to the module before this one.
+        one.made.len = 0
+        if one.made.cap:
+            push_item(&one.made, &made)
 
 
 cdef void tracker_enter(uint32_t module) noexcept nogil:
@@ -467,7 +472,7 @@ cdef void tracker_free(uint64_t address) noexcept nogil:
     if one.on:
         backward_now()
         one.count += 1
-        slot = map64_at(&one.live, address, 0)
+        slot = map64_find(&one.live, address)
         if slot != NULL and slot.value:
             end(&(<Entry*> one.entries.data)[slot.value - 1])
             slot.value = 0
@@ -487,7 +492,8 @@ cdef void forget() noexcept nogil:
         if e[i].died_at and e[i].died_at < before:
             continue
         if not e[i].died_at:
-            slot = map64_at(&one.live, e[i].address, 0)
+            # Found without memory: by its old number, an entry that has moved is another.
+            slot = map64_find(&one.live, e[i].address)
             if slot != NULL:
                 slot.value = <uint32_t> (n + 1)
         e[n] = e[i]

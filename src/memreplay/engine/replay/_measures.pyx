@@ -307,9 +307,9 @@ cdef class Blocks:
     def weigh(self, Measure measure not None) -> Measure:
         """The same measure in bytes of blocks. Changes `measure`, which is of the same replay."""
         check_replay(measure, self)
+        measure.owners.append(self)  # first: it may fail
         _lives.lives_weigh(&measure.l, &self.a.weights,
                            <const int64_t*> self.a.carried_bytes.data)
-        measure.owners.append(self)
         return measure
 
 

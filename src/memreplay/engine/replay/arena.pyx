@@ -231,7 +231,7 @@ cdef inline void prove(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
     node(a, i).size = size
 
 
-cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
+cdef uint32_t end_before(Arena* a, uint64_t address, uint32_t* found) noexcept nogil:
     # An allocation inside of what was taken for free: where the block before it, whose size was
     # assumed, may have kept what lies between, it did. The free node that begins at the address
     # then.
@@ -248,23 +248,24 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
         else:
             hi = mid
     if lo == 0:
-        return NONE32
+        return 0
     block = order[lo - 1]
     i = node_at(a, carried[block].address)
     if i == NONE32 or node(a, i).owner != CARRIED | block:
-        return NONE32
+        return 0
     gap = node(a, i).next
     if (not (<uint8_t*> a.doubtful.data)[block] or gap == NONE32
             or node(a, gap).owner != FREE_NODE or node(a, gap).address >= address
             or address - node(a, gap).address >= node(a, gap).size
             or (address - node(a, gap).address > SMALL_LIMIT
                 and round_size(&a.rules, <uint64_t> carried[block].size) < max_split(&a.rules))):
-        return NONE32
+        return 0
     moved = address - node(a, gap).address
     prove(a, i, node(a, i).size + moved)
     node(a, gap).address = address
     node(a, gap).size -= moved
-    return gap if put(&a.at, address, gap) == 0 else NONE32
+    found[0] = gap
+    return put(&a.at, address, gap)
 
 
 cdef bint lies_nowhere(Arena* a, uint64_t address) noexcept nogil:
@@ -322,8 +323,8 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, u
     cdef uint32_t i = node_at(a, address)
     cdef uint32_t before
     n_bytes[0] = <int64_t> size
-    if i == NONE32:
-        i = end_before(a, address)
+    if i == NONE32 and end_before(a, address, &i) < 0:
+        return -1
     if i != NONE32:
         if pool[event] != NONE32:
             tell_pool(a, node(a, i).origin, pool[event])

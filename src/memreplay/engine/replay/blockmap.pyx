@@ -83,6 +83,7 @@ cdef int add_segments(BlockMap* m, int64_t event) noexcept nogil:
         s.expandable = p.expandable
         if push_item(&m.segments, &s) < 0:
             code = ERR_MEMORY
+            break
         last = segments_of(m) + m.segments.len - 1
     buf_free(&pieces)
     return code

@@ -300,7 +300,8 @@ cdef int reserve_init(Reserve* v, const Replay* r) noexcept nogil:
         code = settle(v, r, &c)
     items = <const Item*> c.items.data
     end = <uint64_t> v.start_bytes
-    for i in range(v.events.len):
+    # Where memory was out, an event may be there without its item.
+    for i in range(v.events.len if code == 0 else 0):
         if items[i].action == A_SEGMENT_ALLOC or items[i].action == A_SEGMENT_MAP:
             end += items[i].end - items[i].start
         else:

@@ -48,6 +48,7 @@ cdef struct Start:
     Placed* placed        # carried blocks by region and address
     uint64_t count        # of them
     uint64_t next         # the first that has no place yet
+    bint failed           # there was no memory for a shelf
     Buf mappings          # Mapping, by address
 
 
@@ -83,9 +84,13 @@ cdef int place_carried(Start* t) noexcept nogil:
 
 
 cdef uint32_t shelf_of(Start* t, const Region* g) noexcept nogil:
+    # NONE32 when memory is out, which `failed` says, too: to many it is another shelf.
     cdef const Replay* r = t.s.arena.replay
     cdef bint private_pool = g.pool != NONE32 and not is_default_pool(r.tables, g.pool)
-    return shelf_for(&t.s.a, g.stream, g.pool if private_pool else NONE32, private_pool, g.small)
+    cdef uint32_t shelf = shelf_for(&t.s.a, g.stream, g.pool if private_pool else NONE32,
+                                    private_pool, g.small)
+    t.failed |= shelf == NONE32
+    return shelf
 
 
 cdef int fill(Start* t, uint64_t region, uint32_t i) noexcept nogil:
@@ -285,6 +290,8 @@ cdef int take_regions(Start* t) noexcept nogil:
         ceiling = NO_ADDRESS
         if last + 1 < t.n:
             ceiling = base_of(t, last + 1, t.regions[last].end)
+        if t.failed:
+            return NO_MEMORY
         if g.expandable:
             if take_expandable(t, i, last, base, ceiling, shelf) < 0:
                 return NO_MEMORY
@@ -305,6 +312,7 @@ cdef int take_start(Simulation* s) noexcept nogil:
     t.placed = NULL
     t.count = 0
     t.next = 0
+    t.failed = False
     buf_init(&t.mappings, sizeof(Mapping))
     code = take_regions(&t)
     free(t.placed)

@@ -13,6 +13,7 @@ from memreplay._core cimport new_seed
 from memreplay.engine.write cimport json_values as _json_values
 from memreplay.engine.write cimport spelling as _spelling
 from memreplay.engine.write cimport transcode as _transcode
+from memreplay.engine.base.emit cimport given
 from memreplay.engine.base.status cimport DONE, ERR_LIMIT, ERR_MEMORY, NEED_MORE
 
 from memreplay.errors import LimitError, SnapshotError
@@ -51,13 +52,13 @@ cdef class Transcoder:
 
         Raises SnapshotError for what the protocol does not have.
         """
-        cdef bytes given = self.left + data if self.left else data
-        cdef const uint8_t* p = given
-        cdef size_t n = len(given)
+        cdef bytes whole = self.left + data if self.left else data
+        cdef const uint8_t* p = whole
+        cdef size_t n = len(whole)
         cdef size_t taken = 0
         cdef size_t done
         cdef int code
-        if self.t.ended:
+        if self.t.ended and not self.t.out.failed:
             return b""
         with nogil:
             code = _transcode.transcode_feed(&self.t, p, n, &taken)
@@ -67,10 +68,11 @@ cdef class Transcoder:
             raise SnapshotError(
                 f"protocol {self.t.protocol} cannot say it: {self.t.wrong.decode()}",
                 offset=self.t.offset, hint=PLAIN)
-        self.left = given[taken:]
+        self.t.out.failed = True  # unless all of this goes well
+        self.left = whole[taken:]
         # An open frame stays until it is closed.
         done = self.t.frame if self.t.framing else self.t.out.b.len
-        out = self.t.out.b.data[:done]
+        out = given(&self.t.out, done)
         if done:
             memmove(self.t.out.b.data, self.t.out.b.data + done, self.t.out.b.len - done)
             self.t.out.b.len -= done
@@ -114,13 +116,16 @@ cdef class Spelled:
     def __next__(self):
         cdef bytes out = PyBytes_FromStringAndSize(NULL, CHUNK)
         cdef uint8_t* to = <uint8_t*> PyBytes_AsString(out)
+        cdef size_t at = self.at
         cdef size_t n
-        with nogil:
-            n = _spelling.spelling_take(&self.s, &self.at, to, CHUNK)
         PyErr_CheckSignals()
+        with nogil:
+            n = _spelling.spelling_take(&self.s, &at, to, CHUNK)
         if n == 0:
             raise StopIteration
-        return out[:n]
+        out = out[:n]
+        self.at = at
+        return out
 
 
 @cython.final
@@ -148,14 +153,14 @@ cdef class Pickled:
 
     def __next__(self):
         cdef int code
-        if self.r.ended:
+        PyErr_CheckSignals()
+        if self.r.ended and not self.r.out.failed:
             raise StopIteration
         with nogil:
             code = _json_values.reading_step(&self.r, CHUNK)
-        PyErr_CheckSignals()
         if code == ERR_MEMORY:
             raise MemoryError
         if code != NEED_MORE and code != DONE:
             raise SnapshotError(f"JSON that no pickle is made of: {self.r.wrong.decode()}",
                                 offset=self.r.p - self.r.start)
-        return self.r.out.b.data[:self.r.out.b.len]
+        return given(&self.r.out, self.r.out.b.len)

@@ -15,6 +15,7 @@ from memreplay.engine.write cimport pickling as _pickling
 from memreplay.engine.write cimport strip as _strip
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read.column cimport Column, column
+from memreplay.engine.base.emit cimport given
 from memreplay.engine.base.growbuf cimport push_bytes, push_item, push_u32, push_u64
 from memreplay.engine.base.hashmap cimport spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
@@ -202,13 +203,13 @@ cdef class Pickled:
         cdef int code
         if self.busy:
             raise ValueError("this pickle is being made in another thread")
+        PyErr_CheckSignals()
         self.busy = True
         with nogil:
             code = _pickling.pickling_step(&self.p, CHUNK)
         self.busy = False
-        PyErr_CheckSignals()
         if code == ERR_MEMORY:
             raise MemoryError("no memory left for the slice")
         if self.p.out.b.len == 0:
             raise StopIteration
-        return self.p.out.b.data[:self.p.out.b.len]
+        return given(&self.p.out, self.p.out.b.len)

@@ -416,6 +416,8 @@ cdef void next_row(Dump* d) noexcept nogil:
 cdef int dump_step(Dump* d, size_t chunk) noexcept nogil:
     # Whole lines into `out`, until it holds a chunk (NEED_MORE) or all rows are out (DONE). A line
     # may be longer than a chunk.
+    if d.out.failed:
+        return ERR_MEMORY
     d.out.b.len = 0
     while d.out.b.len < chunk and d.stage != D_END:
         next_row(d)
@@ -441,16 +443,16 @@ cdef class Lines:
         cdef int code
         if self.busy:
             raise ValueError("these lines are being made in another thread")
+        PyErr_CheckSignals()
         self.busy = True
         with nogil:
             code = dump_step(&self.d, CHUNK)
         self.busy = False
-        PyErr_CheckSignals()
         if code == ERR_MEMORY:
             raise MemoryError("no memory left for the dump")
         if self.d.out.b.len == 0:
             raise StopIteration
-        return self.d.out.b.data[:self.d.out.b.len]
+        return given(&self.d.out, self.d.out.b.len)
 
 
 cdef Lines dump_lines(object owner, const Tables* t, bint ndjson):

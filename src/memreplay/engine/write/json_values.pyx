@@ -481,6 +481,8 @@ cdef int reading_step(Reading* r, size_t chunk) noexcept nogil:
     # Whole frames into `out`, until it holds a chunk (NEED_MORE) or all is out (DONE); ERR_JSON
     # with `wrong` at r.p.
     cdef int code
+    if r.out.failed:
+        return ERR_MEMORY
     r.out.b.len = 0
     if not r.began:
         put_op(&r.out, PROTO)
@@ -489,6 +491,7 @@ cdef int reading_step(Reading* r, size_t chunk) noexcept nogil:
         r.frame = open_frame(&r.out) if r.protocol >= 4 else r.out.b.len
         while r.out.b.len - r.frame < FRAME_SIZE and not r.ended:
             code = next_piece(r)
+            r.out.failed |= code == ERR_MEMORY
             if r.out.failed:
                 return ERR_MEMORY
             if code != 0:

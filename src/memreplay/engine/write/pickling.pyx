@@ -459,6 +459,8 @@ cdef void next_row(Pickling* p) noexcept nogil:
 
 cdef int pickling_step(Pickling* p, size_t chunk) noexcept nogil:
     # Whole frames into `out`, until it holds a chunk (NEED_MORE) or all is out (DONE).
+    if p.out.failed:
+        return ERR_MEMORY
     p.out.b.len = 0
     if p.stage == W_HEAD:
         put_op(&p.out, PROTO)

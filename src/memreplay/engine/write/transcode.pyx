@@ -118,6 +118,8 @@ cdef int transcode_feed(Transcode* t, const uint8_t* p, size_t n, size_t* taken)
     cdef const uint8_t* end = p + n
     cdef int64_t size
     cdef int code
+    if t.out.failed:
+        return ERR_MEMORY
     if not t.began:
         t.began = True
         put_op(&t.out, PROTO)
@@ -132,6 +134,7 @@ cdef int transcode_feed(Transcode* t, const uint8_t* p, size_t n, size_t* taken)
             t.frame = open_frame(&t.out)
             t.framing = True
         code = rewrite(t, p, size)
+        t.out.failed |= code == ERR_MEMORY
         if code != 0:
             return code
         if t.framing and (t.out.b.len - t.frame >= FRAME_SIZE or t.ended):
