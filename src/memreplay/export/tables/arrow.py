@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay.errors import LimitError, MissingExtraError
+from memreplay.export.tables import batching
 from memreplay.export.tables.schema import NEEDS_PYARROW
 from memreplay.snapshot.brief import MOST_ROWS, html_columns
 
@@ -87,6 +88,16 @@ def words_array(words: Sequence[str]) -> pa.Array:
         raise LimitError(f"{offsets[-1]} bytes of names in one column, more than Arrow's limit")
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(raw))]
     return pa.Array.from_buffers(pa.string(), len(raw), buffers)
+
+
+def own_words(column: pa.Array) -> pa.Array:
+    """The same column of a batch; one of text with no more words than a batch may have rows."""
+    pa = arrow()
+    if not pa.types.is_dictionary(column.type) or len(column.dictionary) <= batching.ROWS:
+        return column
+    used = column.indices.dictionary_encode()
+    words = column.dictionary.take(used.dictionary)
+    return pa.DictionaryArray.from_arrays(used.indices, words)
 
 
 def _array(

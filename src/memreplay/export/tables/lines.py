@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from memreplay.export.tables.arrow import arrow
+from memreplay.export.tables.arrow import arrow, own_words
 from memreplay.texts import json_inert
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
     if column.type == "ids":
         found = pc.binary_join_element_wise("[", _joined(values, ", "), "]", "")
     elif column.type == "text":
+        values = own_words(values)  # all of them, for each batch, would be too many
         words = pa.array(
             [json_inert(json.dumps(word)) for word in values.dictionary.to_pylist()], pa.string()
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
+from memreplay.export.tables.arrow import own_words
+
 if TYPE_CHECKING:
     from memreplay.export.tables.arrow import Table
     from memreplay.export.tables.schema import TableSpec
@@ -42,6 +44,7 @@ COMPRESSION, LEVEL = "zstd", 1
 
 def write_parquet(table: Table, out: IO[bytes]) -> None:
     """All rows into an open file. Raises OSError as the file does."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     deltas = _DELTAS[table.spec.name]
@@ -56,7 +59,10 @@ def write_parquet(table: Table, out: IO[bytes]) -> None:
         write_statistics=[name for name in _CUT_BY if name in table.schema.names],
     ) as writer:
         for batch in table.batches():
-            writer.write_batch(batch)
+            # A row group is written with all words of its columns: with many of them, the whole
+            # would grow with the square.
+            columns = list(map(own_words, batch.columns))
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
 
 
 def _leaves(spec: TableSpec, deltas: tuple[str, ...]) -> list[str]:

@@ -136,6 +136,24 @@ def test_parquet_is_cut_into_row_groups_and_small(snaps: list[mr.Snapshot], tmp_
     assert len(data) * 4 < len(written(table(snaps[0], "events"), write_arrow))
 
 
+def test_parquet_has_each_word_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all words in each row group, the file and the time for it would grow with the square."""
+    builder = SnapshotBuilder()
+    for i in range(64):
+        builder.alloc(4096 * (i + 1), 512, user_metadata=f"{i % 60:4}" * 250)
+    builder.alloc(4096, 512)
+    made = table(mr.open(build.dump(builder.build())), "events")
+    want = read(written(made, write_parquet), "parquet", made.schema)
+    monkeypatch.setattr(batching, "ROWS", 8)
+    data = written(made, write_parquet)
+    assert read(data, "parquet", made.schema) == want
+    said = pq.ParquetFile(io.BytesIO(data)).metadata
+    at = made.schema.names.index("user_metadata")
+    columns = [said.row_group(i).column(at) for i in range(said.num_row_groups)]
+    assert len(columns) == 9
+    assert sum(one.total_uncompressed_size for one in columns) < 64 * 1100
+
+
 @pytest.mark.parametrize("fmt", ["parquet", "arrow", "csv"])
 def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
     fmt: str, snaps: list[mr.Snapshot], tmp_path: Path
