@@ -13,6 +13,7 @@ SIZES       ?= 25,100
 ROUNDS      ?= 3
 FUZZ_ARGS   ?=
 FAULT_ARGS  ?=
+MEMORY_ARGS ?=
 GRAPHS_ARGS ?=
 GUIDED_ARGS ?=
 COVERED_ARGS ?=
@@ -43,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -104,6 +105,9 @@ fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes;
 
 faults: $(VENV)/built.stamp ## calls of the system fail one at a time, and writers are killed: an hour; FAULT_ARGS="--most 3 --memory 4"
 	$(BIN)/python -m tests.faults $(FAULT_ARGS)
+
+memory: $(SAN)/built.stamp ## each request for memory of the native modules fails once, in the sanitized build; MEMORY_ARGS="--most 20"
+	$(SANITIZED) -m tests.faults.native $(MEMORY_ARGS)
 
 graphs: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
 graphs: $(SAN)/built.stamp ## graphs of objects, in any opcodes, to the sanitized build; GRAPHS_ARGS="--seconds 600 --seed 1"

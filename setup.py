@@ -71,6 +71,11 @@ if THREADS:
 sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
 sanitized[0].append("-Wno-sign-compare")
 GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
+# Memory can be made to fail, for tests.
+hooked = ["-include", "tests/faults/memory.h"]
+if COVERAGE or (SANITIZE and not (GUIDED or THREADS)):
+    compile_args += hooked
+    sanitized[0].extend(hooked)
 if GUIDED:
     # Of what clang calls an overflow most is nothing added to no pointer; gcc's build has the rest.
     sanitized[0].extend(["-fsanitize=fuzzer-no-link", "-fno-sanitize=pointer-overflow"])

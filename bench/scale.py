@@ -32,7 +32,7 @@ PART = 4
 LEAST_SECONDS, LEAST_BYTES = 0.15, 8 << 20
 
 # What a command may say instead: a limit that is documented, or that it has nothing to tell.
-EXPECTED = re.compile(r"over the limit of |ended with 5 on |no events in --from")
+EXPECTED = re.compile(r"over the limit of |ended with 5 on |no events in --from|matches no frame")
 
 Snapshot = dict[str, Any]
 Make = Callable[[int, Path], None]

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
     parser.add_argument("--group", default="", help="calls of this group alone; kill: kills alone")
     parser.add_argument("--most", type=int, default=10**9, help="calls of each kind (all)")
-    parser.add_argument("--memory", type=int, default=40, help="the same for memory (40)")
+    parser.add_argument("--memory", type=int, default=1_000, help="the same for memory (1,000)")
     parser.add_argument("--kills", type=int, default=500, help="of each writer (500)")
     parser.add_argument("--seed", type=int, default=0, help="other moments (0)")
     parser.add_argument("--part", default="1/1", help="of the scenarios: 2/3 is the second third")

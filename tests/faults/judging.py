@@ -27,7 +27,7 @@ def judged(
 ) -> str:
     """`same`, `error`, `missed` (the call did not come), `theirs` (another library died of it), or
     what is wrong, after `wrong: `."""
-    if fault.group == "memory" and run.exit in (-signal.SIGSEGV, -signal.SIGABRT):
+    if fault.group == "memory" and is_theirs(run):
         return "theirs"
     found = _wrong(scenario, old, base, fault, run)
     if found:
@@ -35,6 +35,11 @@ def judged(
     if run.counted.fired == 0:
         return "missed"
     return "same" if run.exit == base.exit and run.err == base.err else "error"
+
+
+def is_theirs(run: Outcome) -> bool:
+    """Whether it crashed in the code of another library."""
+    return run.exit in (-signal.SIGSEGV, -signal.SIGABRT) and run.counted.crash == "theirs"
 
 
 def _wrong(

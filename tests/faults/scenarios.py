@@ -1,4 +1,8 @@
-"""The commands whose runs are disturbed: each with what it reads, and what it writes."""
+"""The commands whose runs are disturbed: each with what it reads, and what it writes.
+
+Not those that wait for somebody (`explore`, `mcp`), and those that run another program (`record`,
+`dryrun`).
+"""
 
 from __future__ import annotations
 
@@ -79,6 +83,19 @@ SCENARIOS = (
     Scenario("report", "report {in}/snap.pkl.gz"),
     Scenario("diff", "diff {in}/snap.pkl.gz {in}/other.pkl.gz"),
     Scenario("diff of JSON", "diff {in}/base.json {in}/snap.pkl.gz"),
+    Scenario("oom", "oom {in}/oom.pkl.gz"),
+    Scenario("fragmentation", "fragmentation {in}/oom.pkl.gz"),
+    Scenario("fits", "fits {in}/oom.pkl.gz"),
+    Scenario("simulate, all settings", "simulate {in}/oom.pkl.gz --search"),
+    Scenario("leaks", "leaks {in}/leaky.pkl.gz"),
+    Scenario("steps", "steps {in}/leaky.pkl.gz --json"),
+    Scenario("at", "at {in}/snap.pkl.gz --end --list"),
+    Scenario("timeline", "timeline {in}/snap.pkl.gz"),
+    Scenario("allocations", "allocations {in}/snap.pkl.gz"),
+    Scenario("categories", "categories {in}/snap.pkl.gz"),
+    Scenario("modules", "modules {in}/small.pickle"),
+    Scenario("segments", "segments {in}/snap.pkl.gz"),
+    Scenario("watch", "watch {in}/ranks --once", many=True),
     Scenario("dump", "dump {in}/small.pickle"),
     _file("dump into a file", "dump {in}/small.pickle", "dump.txt"),
     _file("report into a file", "report {in}/snap.pkl.gz --format markdown", "report.md"),
@@ -191,6 +208,7 @@ def inputs(folder: Path, *, large: bool) -> None:
     shutil.copy(example, folder / "ranks/r0.pkl.gz")
     shutil.copy(other, folder / "ranks/r1.pkl.gz")
     shutil.copy(DATA / "serving_oom.pkl.gz", folder / "oom.pkl.gz")
+    shutil.copy(DATA / "leaky_training.pkl.gz", folder / "leaky.pkl.gz")
     (folder / "plain.pickle").write_bytes(gzip.decompress(example.read_bytes()))
     small = DATA / "recorded_gpt.pkl.gz"
     (folder / "small.pickle").write_bytes(gzip.decompress(small.read_bytes()))

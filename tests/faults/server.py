@@ -100,7 +100,7 @@ def be(job: dict[str, Any]) -> NoReturn:
     faulthandler.enable()
     ctypes.CDLL(None).faults_begin()
     # Of a process that this one starts the interpreter itself looks at what is inherited.
-    os.environ.update({"FAULTS_STDOUT": "0", "FAULTS_EARLY": "0"})
+    os.environ.update({"FAULTS_STDOUT": "0", "FAULTS_EARLY": "0", "FAULTS_CRASHES": "0"})
     code: Any = 99
     try:
         from memreplay.__main__ import run as run_command

@@ -8,6 +8,7 @@
    FAULTS_HOW     an errno's number; "short": half of what was asked for; "kill": SIGKILL before the
                   call, "after": after it
    FAULTS_ON=1    from that call on every one of the group
+   FAULTS_CRASHES=1  it is noted in whose code the process crashed
    FAULTS_TRACE   says on stderr where the call came from
    FAULTS_LARGE   bytes from which memory counts that is not asked for by memreplay's own module
 
@@ -50,9 +51,11 @@ struct shared {
     _Atomic uint32_t begun;             /* a file below the folder was opened */
     _Atomic uint32_t fired;             /* how many calls were struck */
     _Atomic uint32_t fired_on_output;   /* one of a file that is open for writing */
+    _Atomic uint32_t crashed;           /* by SIGSEGV or SIGABRT: enum crash */
     _Atomic uint32_t counts[N_GROUPS];  /* in the order of GROUPS */
 };
 
+enum crash { NONE, OURS, THEIRS };
 #define MOST_FILES 4096
 enum { READING = 1, WRITING = 2 };
 static struct shared *shared;
@@ -61,6 +64,8 @@ static char under[PATH_MAX];
 static size_t under_length, large = SIZE_MAX;
 static int struck_group = -1, struck_error, is_short, kills, goes_on;
 static uint32_t struck_at;
+
+static void catch_crashes(void);
 
 /* Also called by a process that was forked for a run, with what is in its environment by then. */
 __attribute__((constructor)) void faults_begin(void) {
@@ -100,6 +105,8 @@ __attribute__((constructor)) void faults_begin(void) {
             if (strcmp(text, NAMES[i]) == 0)
                 struck_group = i;
     shared = at;
+    if ((text = getenv("FAULTS_CRASHES")) != NULL && *text == '1')
+        catch_crashes();
 }
 
 static int is_below(const char *path) {
@@ -462,4 +469,51 @@ void *calloc(size_t n, size_t size) {
 
 void *realloc(void *from, size_t size) {
     return memory_fails(size, __builtin_return_address(0)) ? NULL : __libc_realloc(from, size);
+}
+
+/* ---- whose code crashed ------------------------------------------------------------------------ */
+
+static struct sigaction before_segv, before_abrt;
+
+static int is_named(const char *path, const char *const *names) {
+    const char *name = strrchr(path, '/');
+    name = name == NULL ? path : name + 1;
+    for (; *names != NULL; names++)
+        if (strncmp(name, *names, strlen(*names)) == 0)
+            return 1;
+    return 0;
+}
+
+/* Memreplay's, where its module is the innermost but for those of C, C++ and Python: what the interpreter was given
+   there, it may have been given wrongly. */
+static enum crash whose(void **frames, int n) {
+    static const char *const PASSED[] = {"libc.", "libc-", "libstdc++", "libgcc_s", "libpthread", "libm.", "ld-linux",
+                                         "shim.", "python", "libpython", "linux-vdso", NULL};
+    for (int i = 0; i < n; i++) {
+        Dl_info found;
+        if (!dladdr(frames[i], &found) || found.dli_fname == NULL || is_named(found.dli_fname, PASSED))
+            continue;
+        return strstr(found.dli_fname, "/_core.") != NULL ? OURS : THEIRS;
+    }
+    return THEIRS;
+}
+
+static void crashed(int number, siginfo_t *info, void *context) {
+    void *frames[64];
+    (void) info, (void) context;
+    sigaction(SIGSEGV, &before_segv, NULL);
+    sigaction(SIGABRT, &before_abrt, NULL);
+    atomic_store(&shared->crashed, (uint32_t) whose(frames, backtrace(frames, 64)));
+    raise(number);
+}
+
+static void catch_crashes(void) {
+    struct sigaction how;
+    void *frame;
+    backtrace(&frame, 1); /* which loads what it needs */
+    memset(&how, 0, sizeof how);
+    how.sa_sigaction = crashed;
+    how.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(SIGSEGV, &how, &before_segv);
+    sigaction(SIGABRT, &how, &before_abrt);
 }

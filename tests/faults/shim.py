@@ -36,7 +36,9 @@ GROUPS = (
     "pipe",
     "fork",
 )
-SIZE = 4 * (3 + len(GROUPS))
+HEAD = 4  # numbers before those of the groups
+SIZE = 4 * (HEAD + len(GROUPS))
+CRASHES = ("", "ours", "theirs")
 LARGE = 64 << 10  # bytes of memory that count, whoever asks for them
 
 
@@ -88,6 +90,7 @@ class Counted:
 
     fired: int
     on_output: bool
+    crash: str  # whose code it crashed in: ours, theirs; empty where it is not known
     calls: dict[str, int]
 
 
@@ -101,6 +104,7 @@ def environment(
         "FAULTS_LARGE": str(LARGE),
         "FAULTS_STDOUT": "1",
         "FAULTS_EARLY": str(int(early)),
+        "FAULTS_CRASHES": "1",
         "FAULTS_CALL": "",
         "FAULTS_AT": "",
         "FAULTS_HOW": "",
@@ -122,5 +126,7 @@ def blank(shared: Path) -> None:
 
 def counted(shared: Path) -> Counted:
     """What was counted."""
-    _, fired, on_output, *calls = struct.unpack(f"{3 + len(GROUPS)}I", shared.read_bytes())
-    return Counted(fired, bool(on_output), dict(zip(GROUPS, calls, strict=True)))
+    found = struct.unpack(f"{HEAD + len(GROUPS)}I", shared.read_bytes())
+    _, fired, on_output, crash = found[:HEAD]
+    calls = dict(zip(GROUPS, found[HEAD:], strict=True))
+    return Counted(fired, bool(on_output), CRASHES[crash], calls)

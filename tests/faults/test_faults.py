@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,6 +107,30 @@ def test_a_command_as_it_is_started(tmp_path: Path) -> None:
     assert full.stderr == b"memreplay: error: cannot write the output: no space left on device\n"
 
 
+@needs_shim
+@pytest.mark.parametrize(
+    "name, how, whose",
+    [
+        ("_core.so", "*(volatile int *) 8 = 1", "ours"),
+        ("_core.so", "abort()", "ours"),
+        ("other.so", "*(volatile int *) 8 = 1", "theirs"),
+        ("other.so", "abort()", "theirs"),
+        ("other.so", "raise(SIGKILL)", ""),
+    ],
+)
+def test_whose_code_crashes(tmp_path: Path, name: str, how: str, whose: str) -> None:
+    made, shared = tmp_path / name, tmp_path / "shared"
+    source = f"#include <signal.h>\n#include <stdlib.h>\nint crash(void) {{ {how}; return 1; }}\n"
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(made)]
+    subprocess.run(command, input=source, text=True, check=True)
+    blank(shared)
+    env = {**os.environ, "LD_PRELOAD": str(compiled(tmp_path)), **environment(tmp_path, shared)}
+    code = f"import ctypes; ctypes.CDLL({str(made)!r}).crash()"
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], env=env, check=False)
+    assert done.returncode in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGKILL)
+    assert counted(shared).crash == whose
+
+
 # ---- the judge ----------------------------------------------------------------------------------
 
 
@@ -116,9 +141,10 @@ def outcome(
     files: dict[str, bytes] | None = None,
     on_output: bool = False,
     fired: int = 1,
+    crash: str = "",
 ) -> Outcome:
     calls = dict.fromkeys(GROUPS, 0)
-    return Outcome(code, out, err, files or {}, Counted(fired, on_output, calls))
+    return Outcome(code, out, err, files or {}, Counted(fired, on_output, crash, calls))
 
 
 ONE = Scenario("one", "slice {in}/a -o {out}/x", ("x",))
@@ -153,6 +179,19 @@ PART = ".memreplay-01234567-0123456789ab.part"
 def test_what_the_judge_sees(how: str, run: Outcome, verdict: str) -> None:
     base = outcome(files=WHOLE, fired=0)
     assert verdict in judged(ONE, BEFORE, base, Fault("write", how, 0), run)
+
+
+@pytest.mark.parametrize(
+    "crash, verdict", [("theirs", "theirs"), ("ours", "wrong: signal 11"), ("", "wrong: signal 11")]
+)
+def test_a_crash_where_memory_is_out_is_excused_in_the_code_of_others_alone(
+    crash: str, verdict: str
+) -> None:
+    run = outcome(-signal.SIGSEGV, files=BEFORE, crash=crash)
+    assert (
+        judged(ONE, BEFORE, outcome(files=WHOLE, fired=0), Fault("memory", "ENOMEM", 0), run)
+        == verdict
+    )
 
 
 def test_faults_are_spread() -> None:
