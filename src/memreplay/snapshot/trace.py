@@ -46,6 +46,7 @@ class Trace(Staying):
         self.native = native
         self.settings = settings
         self._classes: Once[str, _measures.Classes] = Once()
+        self._places: Once[str, dict[object, int]] = Once()
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
         self.origins: Keys | None = None  # kept here by analysis.groups
         self.likely: Column | None = None  # kept here by analysis.categories.before
@@ -200,6 +201,7 @@ class Trace(Staying):
         """Lets go of `classes`, which are made anew when they are asked for: up to 12 bytes an
         event each."""
         self._classes.clear()
+        self._places.clear()
 
     def classes(self, by: str) -> _measures.Classes:
         """Allocations and segments by "pool" or "stream"."""
@@ -211,15 +213,21 @@ class Trace(Staying):
         """Where one pool (two numbers) or stream is among all. Raises UsageError when it is not
         there."""
         classes = self.classes(by)
-        found = classes.keys()
-        keys = [self.pool_of(key) if by == "pool" else key for key in found]
-        if wanted not in keys[1:]:
-            there = ", ".join(map(_spelled, keys[1 : SHOWN + 1])) or "none is known"
-            there += f" and {len(keys) - 1 - SHOWN} more" if len(keys) - 1 > SHOWN else ""
+        places = self._places.get(by, lambda: self._placed(by))
+        if wanted is None or wanted not in places:
+            known = [key for key in places if key is not None]
+            there = ", ".join(map(_spelled, known[:SHOWN])) or "none is known"
+            there += f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
             raise UsageError(
                 f"device {self.device} has no {by} {_spelled(wanted)}; its {by}s: {there}"
             )
-        return classes, keys.index(wanted)
+        return classes, places[wanted]
+
+    def _placed(self, by: str) -> dict[object, int]:
+        """Where each pool or stream is among all, in their order; None, which is not known, is the
+        first."""
+        keys = self.classes(by).keys()
+        return {self.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)}
 
     def pool_of(self, key: int | None) -> tuple[int, int] | None:
         """The pool that an id stands for."""

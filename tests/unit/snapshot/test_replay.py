@@ -175,6 +175,25 @@ def test_measures_that_are_not_there(arguments: dict[str, Any], words: str) -> N
         replay_of(by_hand()).measure(**arguments).series  # noqa: B018
 
 
+def test_pools_are_named_once_whoever_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tracks ask for a pool each: to name all for each of them would take the square."""
+    builder = SnapshotBuilder()
+    for i in range(50):
+        builder.alloc(A + i, 1, pool_id=(0, i))
+    replay = replay_of(builder)
+    named: list[object] = []
+    of = mr.Replay.pool_of
+
+    def pool_of(self: mr.Replay, key: int | None) -> tuple[int, int] | None:
+        named.append(key)
+        return of(self, key)
+
+    monkeypatch.setattr(mr.Replay, "pool_of", pool_of)
+    for i in range(50):
+        assert replay.measure(pool=(0, i)).final_bytes == 1
+    assert len(named) <= 51
+
+
 def test_an_error_names_a_few_of_many_streams() -> None:
     builder = SnapshotBuilder()
     for i in range(5000):
