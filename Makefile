@@ -103,7 +103,7 @@ fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$
 fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
 
-faults: $(VENV)/built.stamp ## calls of the system fail one at a time, and writers are killed: an hour; FAULT_ARGS="--most 3 --memory 4"
+faults: $(VENV)/built.stamp ## calls of the system fail one at a time, and writers are killed: hours; FAULT_ARGS="--most 3 --memory 4"
 	$(BIN)/python -m tests.faults $(FAULT_ARGS)
 
 memory: $(SAN)/built.stamp ## each request for memory of the native modules fails once, in the sanitized build; MEMORY_ARGS="--most 20"
@@ -212,7 +212,7 @@ ASIDE = mkdir -p $(@D)/lib && find $(@D)/lib -name '*.py' -delete && \
         $(BIN)/python setup.py --quiet build --build-base $(@D) --build-lib $(@D)/lib --build-temp $(@D)/temp
 SOURCES = $(NATIVE) $(CARD) $(shell find src -name '*.py')
 
-$(SAN)/built.stamp: $(VENV)/dev.stamp $(SOURCES)
+$(SAN)/built.stamp: $(VENV)/dev.stamp $(SOURCES) tests/faults/memory.h
 	@export MEMREPLAY_SANITIZE=$(SANITIZE) && $(ASIDE)
 	@touch $@
 

@@ -72,8 +72,9 @@ sanitized = ["-O1", "-g1", *standard, *flags, "-fno-omit-frame-pointer"], [*link
 sanitized[0].append("-Wno-sign-compare")
 GUIDED = os.environ.get("MEMREPLAY_SANITIZE") == "guided"
 # Memory can be made to fail, for tests.
-hooked = ["-include", "tests/faults/memory.h"]
-if COVERAGE or (SANITIZE and not (GUIDED or THREADS)):
+HOOKS = "tests/faults/memory.h"
+hooked = ["-include", HOOKS]
+if SANITIZE and not (GUIDED or THREADS):
     compile_args += hooked
     sanitized[0].extend(hooked)
 if GUIDED:
@@ -310,7 +311,8 @@ class Compiled(build_ext):
 
     def module(self, path: Path) -> str:
         """The object file of one module."""
-        return self.compiled(str(in_c(path)), compiler_flags(path))
+        flags = compiler_flags(path)
+        return self.compiled(str(in_c(path)), flags, [HOOKS] if HOOKS in flags else None)
 
     def utility(self) -> str:
         """The object file of what the modules share."""

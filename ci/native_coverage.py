@@ -67,7 +67,7 @@ def counted(folder: Path) -> dict[str, Lines]:
 
 
 def of_memory(code: str) -> set[int]:
-    """The lines of a source that run where memory fails, by their words; `make faults` runs them.
+    """The lines of a source that run where memory fails, by their words; `make memory` runs them.
 
     Those that say so, and those that hand on that a call which is given memory had failed.
     """

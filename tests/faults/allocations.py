@@ -1,8 +1,7 @@
 """Memory that the native modules ask for fails, request by request, in this process.
 
-In a build with sanitizers (`make memory`), which see what is read or written beyond its end after
-a request failed, and what is not given back. What other programs are to a fault of the system is in
-`tests/faults/__main__.py`.
+In a build with sanitizers (`make memory`), which see what is read or written where it must not be
+after a request failed. Faults in whole programs are in `tests/faults/__main__.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import memreplay._core as core
-from memreplay.errors import MemreplayError
 from tests.faults.faults import spread
 
 
@@ -45,21 +43,13 @@ def failing(at: int = -1, *, on: bool = False) -> Iterator[Callable[[], int]]:
 
 
 def outcome(work: Callable[[], object]) -> object:
-    """What it says; an error's words where it is one that commands report."""
+    """What it says, or its error; of one of memory no words."""
     try:
         return work()
     except MemoryError:
         return MemoryError
-    except MemreplayError as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def again(work: Callable[[], object]) -> object:
-    """What it says after it failed once: what it left behind must not look whole."""
-    try:
-        return outcome(work)
     except Exception as error:
-        return error
+        return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True)
@@ -74,13 +64,11 @@ class Struck:
         return f"request {self.at}{' and all after it' if self.on else ''}"
 
 
-def struck(
-    prepared: Callable[[], Callable[[], object]], most: int
-) -> tuple[int, int, list[Struck]]:
-    """How many requests a work makes, how many of these failed (`most` at the most, alone and
-    with all that follow), and of those the ones that are wrong: neither the same result nor an
-    error of memory; or done again afterwards, with memory, another result. `prepared` makes the
-    work, with memory that does not fail."""
+def struck(prepared: Callable[[], Callable[[], object]], most: int) -> tuple[int, list[Struck]]:
+    """Each request that a work makes fails (`most` at the most), alone and with all that follow:
+    how many runs that took, and those that are wrong. What comes is to be the same result, or an
+    error of memory; done again, with memory, the same result. `prepared` makes the work, with
+    memory that does not fail."""
     work = prepared()
     with failing() as asked:
         base = outcome(work)
@@ -90,14 +78,14 @@ def struck(
     for at in spread(count, most):
         for on in (False, True):
             work = prepared()
-            try:
-                with failing(at, on=on):
-                    found = outcome(work)
-            except Exception as error:
-                found = error
+            with failing(at, on=on) as asked:
+                found = outcome(work)
+                missed = asked() <= at
             runs += 1
-            if found is MemoryError:
-                found = again(work)
+            if missed:
+                found = "it was not made"
+            elif found in (MemoryError, base):
+                found = outcome(work)
             if found != base:
                 wrong.append(Struck(at, on, found))
-    return count, runs, wrong
+    return runs, wrong

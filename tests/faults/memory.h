@@ -4,6 +4,12 @@
 #define _GNU_SOURCE 1 /* before the first header, as Python's own has it */
 #endif
 #include <stdlib.h>
+/* Their declarations come before the macros. */
+#if defined(__has_include)
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
+#endif
 
 #define SHARED __attribute__((weak, visibility("default")))
 SHARED long memreplay_asked = 0;   /* how often memory was asked for */

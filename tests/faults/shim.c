@@ -8,7 +8,7 @@
    FAULTS_HOW     an errno's number; "short": half of what was asked for; "kill": SIGKILL before the
                   call, "after": after it
    FAULTS_ON=1    from that call on every one of the group
-   FAULTS_CRASHES=1  it is noted in whose code the process crashed
+   FAULTS_CRASHES=1  records whose code the process crashed in
    FAULTS_TRACE   says on stderr where the call came from
    FAULTS_LARGE   bytes from which memory counts that is not asked for by memreplay's own module
 
@@ -56,6 +56,7 @@ struct shared {
 };
 
 enum crash { NONE, OURS, THEIRS };
+#define MOST_FRAMES 256
 #define MOST_FILES 4096
 enum { READING = 1, WRITING = 2 };
 static struct shared *shared;
@@ -495,15 +496,16 @@ static enum crash whose(void **frames, int n) {
             continue;
         return strstr(found.dli_fname, "/_core.") != NULL ? OURS : THEIRS;
     }
-    return THEIRS;
+    /* Python alone, which was given nothing by a module; a longer stack may hide one. */
+    return n < MOST_FRAMES ? THEIRS : NONE;
 }
 
 static void crashed(int number, siginfo_t *info, void *context) {
-    void *frames[64];
+    void *frames[MOST_FRAMES];
     (void) info, (void) context;
     sigaction(SIGSEGV, &before_segv, NULL);
     sigaction(SIGABRT, &before_abrt, NULL);
-    atomic_store(&shared->crashed, (uint32_t) whose(frames, backtrace(frames, 64)));
+    atomic_store(&shared->crashed, (uint32_t) whose(frames, backtrace(frames, MOST_FRAMES)));
     raise(number);
 }
 

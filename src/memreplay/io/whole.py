@@ -78,7 +78,8 @@ class Whole:
     def undo(self) -> None:
         """There is none."""
         if self._file is not None:
-            with suppress(OSError):
+            # RuntimeError: a signal came while it is written to, and this is its handler.
+            with suppress(OSError, RuntimeError):
                 self._file.close()
         if self.part:
             with suppress(OSError):

@@ -199,7 +199,7 @@ class Trace(Staying):
 
     def forget_classes(self) -> None:
         """Lets go of `classes`, which are made anew when they are asked for: up to 12 bytes an
-        event each."""
+        event each, and some 170 a pool or stream that was looked for by its name."""
         self._classes.clear()
         self._places.clear()
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-_COMES_S = 0.1  # to the next step of the main thread, unless it is in a long call
-_UNDONE_S = 30.0  # whatever has to be undone
+_COMES_S = 0.1  # how long the main thread gets to run the handler
+_UNDONE_S = 30.0  # how long it then waits for another thread to finish undoing
 
 _undoings: list[Callable[[], object]] = []
 
@@ -47,19 +47,21 @@ class _Ender:
     """Ends the process, from whichever thread is first."""
 
     def __init__(self) -> None:
-        self._first = _thread.allocate_lock()
         self._main = _thread.get_ident()
-        self._by = 0  # the thread that does it
+        # The thread that does it, once one does. `setdefault` is one step: a lock and a number
+        # would be two, and a second signal may come between them.
+        self._owner: dict[str, tuple[int, object]] = {}
 
     def end(self, number: int, _frame: object = None) -> None:
         """Undo all, and end; returns where that has begun in this thread, or in the main one."""
         me = _thread.get_ident()
-        if self._first.acquire(blocking=False):
-            self._by = me
+        mine = me, object()
+        first = self._owner.setdefault("by", mine)
+        if first is mine:
             for undo in reversed(_undoings):
                 with suppress(Exception):
                     undo()
-        elif self._by == me or me != self._main:
+        elif first[0] == me or me != self._main:
             return
         else:
             # Not a step more: it would write what is being removed, and say that this went wrong.
@@ -68,7 +70,8 @@ class _Ender:
         os._exit(128 + number)
 
     def end_soon(self, number: int) -> None:
-        """As `end`, unless the main thread comes to it: what that is doing stands still then."""
+        """As `end`, but the main thread gets a moment to do it itself: its work stops while it
+        does."""
         time.sleep(_COMES_S)
         self.end(number)
 

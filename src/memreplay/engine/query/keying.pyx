@@ -285,7 +285,8 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
             at[0] = named(k, derived(k, first, second))
     elif at[0] == NONE32:
         name = name_of_stack(k, stack)
-        if name != NAME_OF_NONE:
+        # Of BY_MASK any number is a name, and no memory is asked for.
+        if name != NAME_OF_NONE or k.kind == BY_MASK:
             at[0] = named(k, name)
     return at[0]
 

@@ -492,7 +492,8 @@ cdef void forget() noexcept nogil:
         if e[i].died_at and e[i].died_at < before:
             continue
         if not e[i].died_at:
-            # Found without memory: by its old number, an entry that has moved is another.
+            # Looked up without allocating: left at its old index, the slot would name another
+            # entry.
             slot = map64_find(&one.live, e[i].address)
             if slot != NULL:
                 slot.value = <uint32_t> (n + 1)

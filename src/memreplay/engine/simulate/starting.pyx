@@ -84,7 +84,8 @@ cdef int place_carried(Start* t) noexcept nogil:
 
 
 cdef uint32_t shelf_of(Start* t, const Region* g) noexcept nogil:
-    # NONE32 when memory is out, which `failed` says, too: to many it is another shelf.
+    # NONE32 when memory is out, which `failed` says, too: callers that compare it would take it for
+    # another shelf.
     cdef const Replay* r = t.s.arena.replay
     cdef bint private_pool = g.pool != NONE32 and not is_default_pool(r.tables, g.pool)
     cdef uint32_t shelf = shelf_for(&t.s.a, g.stream, g.pool if private_pool else NONE32,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay.errors import LimitError, MissingExtraError
-from memreplay.export.tables import batching
 from memreplay.export.tables.schema import NEEDS_PYARROW
 from memreplay.snapshot.brief import MOST_ROWS, html_columns
 
@@ -91,9 +90,9 @@ def words_array(words: Sequence[str]) -> pa.Array:
 
 
 def own_words(column: pa.Array) -> pa.Array:
-    """The same column of a batch; one of text with no more words than a batch may have rows."""
+    """The same column of a batch; one of text with no more words than it has rows."""
     pa = arrow()
-    if not pa.types.is_dictionary(column.type) or len(column.dictionary) <= batching.ROWS:
+    if not pa.types.is_dictionary(column.type) or len(column.dictionary) <= len(column):
         return column
     used = column.indices.dictionary_encode()
     words = column.dictionary.take(used.dictionary)

@@ -96,7 +96,7 @@ def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
     if column.type == "ids":
         found = pc.binary_join_element_wise("[", _joined(values, ", "), "]", "")
     elif column.type == "text":
-        values = own_words(values)  # all of them, for each batch, would be too many
+        values = own_words(values)  # to spell all of them for each batch would take the square
         words = pa.array(
             [json_inert(json.dumps(word)) for word in values.dictionary.to_pylist()], pa.string()
         )

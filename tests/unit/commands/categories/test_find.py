@@ -31,6 +31,15 @@ def rule_of(snap: mr.Snapshot, rules: tuple[Rule, ...], stack: int) -> int:
     return len(rules)
 
 
+@pytest.mark.parametrize("missing", range(64))
+def test_any_set_of_64_rules_is_one(missing: int) -> None:
+    """A bit a rule, and none of these numbers stands for anything else."""
+    snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 7, frames=[("f", "m.py", 1)]).build()))
+    rules = tuple(Rule(f"c{i}", "nowhere" if i == missing else "m") for i in range(64))
+    (device,) = categories_report(snap, rules=rules).devices
+    assert [one.category for one in device.rules if one.bytes] == ["c1" if missing == 0 else "c0"]
+
+
 @given(traces(), st.lists(st.sampled_from(PATTERNS), max_size=4), st.integers(0, 3))
 def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> None:
     snap = mr.open(build.dump(snapshot))

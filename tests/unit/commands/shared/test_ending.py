@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from memreplay.commands.shared import ending
+
 EXAMPLE = Path(__file__).parents[4] / "tests/data/transformer_step.pkl.gz"
 
 
@@ -85,13 +87,13 @@ def test_the_main_thread_takes_no_step_while_another_undoes() -> None:
         "import signal, time; from memreplay.commands.shared import ending\n"
         "def undo():\n"
         "    print('undoes', flush=True)\n"
-        "    time.sleep(1)\n"
+        "    time.sleep(4)\n"
         "    print('undone', flush=True)\n"
         "ending.take_signals()\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
         "with ending.undone_by_signals(undo):\n"
         "    print('on', flush=True)\n"
-        "    time.sleep(0.6)\n"
+        "    time.sleep(3)\n"
         "    print('a step', flush=True)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
@@ -108,9 +110,11 @@ def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
         "def undo():\n"
         "    print(threading.current_thread() is threading.main_thread(), flush=True)\n"
         "ending.take_signals()\n"
+        # The watching thread gets it at once; this one comes to it between two naps.
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
         "with ending.undone_by_signals(undo):\n"
         "    print('on', flush=True)\n"
-        "    while True: sum(range(50_000))\n"
+        "    while True: time.sleep(0.02)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
         assert started.stdout is not None
@@ -118,6 +122,50 @@ def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
         started.terminate()
         assert ended(started) == 128 + signal.SIGTERM
         assert started.stdout.read() == b"True\n"
+
+
+def test_a_signal_within_a_write_leaves_no_half_file(tmp_path: Path) -> None:
+    """The file cannot be closed there: it is in the middle of a call."""
+    code = (
+        "import io, os, signal, time\n"
+        "from memreplay.commands.shared import ending\n"
+        "from memreplay.io.whole import Whole\n"
+        "class Raw(io.FileIO):\n"
+        "    def write(self, data):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        time.sleep(60)\n"
+        "ending.take_signals()\n"
+        "whole = Whole('x.pkl')\n"
+        "with ending.undone_by_signals(whole.undo):\n"
+        "    whole.begin()\n"
+        "    whole._file = io.BufferedWriter(Raw(whole.part, 'wb'))\n"
+        "    whole._file.write(b'some')\n"
+        "    whole._file.flush()\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=50)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_second_signal_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However soon it comes, in the same thread: that is undoing already."""
+    ended_with: list[object] = []
+    monkeypatch.setattr("os._exit", ended_with.append)
+    monkeypatch.setattr("time.sleep", lambda _: ended_with.append("waits"))
+    ender = ending._Ender()
+
+    class Interrupted(dict[str, Any]):
+        def setdefault(self, key: str, value: Any = None) -> Any:
+            before = key in self
+            found = super().setdefault(key, value)
+            if not before:
+                ender.end(signal.SIGHUP)
+            return found
+
+    ender._owner = Interrupted()
+    ender.end(signal.SIGTERM)
+    assert ended_with == [128 + signal.SIGTERM]
 
 
 @pytest.mark.parametrize("missing", ["os.pipe", "_thread.start_new_thread"])

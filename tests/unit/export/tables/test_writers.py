@@ -136,22 +136,43 @@ def test_parquet_is_cut_into_row_groups_and_small(snaps: list[mr.Snapshot], tmp_
     assert len(data) * 4 < len(written(table(snaps[0], "events"), write_arrow))
 
 
-def test_parquet_has_each_word_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all words in each row group, the file and the time for it would grow with the square."""
-    builder = SnapshotBuilder()
+def many_words(devices: int) -> Table:
+    """Of each event another word, of 1,000 letters, and few events of each device."""
+    builder = SnapshotBuilder(devices)
     for i in range(64):
-        builder.alloc(4096 * (i + 1), 512, user_metadata=f"{i % 60:4}" * 250)
+        builder.alloc(4096 * (i + 1), 512, i % devices, user_metadata=f"{i % 60:4}" * 250)
     builder.alloc(4096, 512)
-    made = table(mr.open(build.dump(builder.build())), "events")
+    return table(mr.open(build.dump(builder.build())), "events")
+
+
+@pytest.mark.parametrize("devices, rows", [(1, 8), (8, 1 << 16)])
+def test_parquet_has_each_word_where_it_is_used(
+    monkeypatch: pytest.MonkeyPatch, devices: int, rows: int
+) -> None:
+    """With all words in each row group, the file and the time for it would grow with the square."""
+    made = many_words(devices)
     want = read(written(made, write_parquet), "parquet", made.schema)
-    monkeypatch.setattr(batching, "ROWS", 8)
+    monkeypatch.setattr(batching, "ROWS", rows)
     data = written(made, write_parquet)
     assert read(data, "parquet", made.schema) == want
     said = pq.ParquetFile(io.BytesIO(data)).metadata
     at = made.schema.names.index("user_metadata")
     columns = [said.row_group(i).column(at) for i in range(said.num_row_groups)]
-    assert len(columns) == 9
-    assert sum(one.total_uncompressed_size for one in columns) < 64 * 1100
+    assert len(columns) == 9 - (devices > 1)
+    assert sum(one.total_uncompressed_size for one in columns) < 65 * 1100
+
+
+def test_ndjson_spells_each_word_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    spelled: list[str] = []
+
+    def inert(text: str) -> str:
+        spelled.append(text)
+        return text
+
+    monkeypatch.setattr("memreplay.export.tables.lines.json_inert", inert)
+    made = many_words(8)
+    assert len(written(made, write_ndjson).splitlines()) == len(made)
+    assert sum("  " in one for one in spelled) <= 64
 
 
 @pytest.mark.parametrize("fmt", ["parquet", "arrow", "csv"])
