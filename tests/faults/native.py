@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import memreplay as mr
 from memreplay.commands.slice.find import cut
+from memreplay.engine.record import _tracker as tracker
 from memreplay.engine.write._dump import dump
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.conversion import as_json, convert
@@ -122,6 +123,33 @@ def _exporting(data: bytes, dice: int, at: int) -> Callable[[], object]:
     return lambda: b"".join(export())
 
 
+def recorded() -> object:
+    """What the recorder notes of a program. It has no error to raise, and counts what it could not
+    note."""
+    tracker.begin(keep=64)
+    trace = []
+    try:
+        for number in range(1_000):
+            address = 512 * (1 + number % 400)
+            tracker.enter(number % 5 + 1)
+            tracker.taken(address)
+            trace.append({"action": "alloc", "addr": address})
+            if number % 3 == 0:
+                tracker.mark(address, tracker.INPUT, 0)
+            tracker.leave(number % 5 + 1)
+            if number % 4:
+                tracker.let_go(address)
+                trace.append({"action": "free_completed", "addr": address})
+            if number % 50 == 0:
+                tracker.step()
+        found = tracker.joined([trace], tracker.count())
+        if tracker.dropped():
+            raise MemoryError
+        return found
+    finally:
+        tracker.end()
+
+
 def snapshots() -> dict[str, bytes]:
     """Small ones of what reports tell apart: allocations that end, steps, requests that failed."""
     made = {"made up": build.dump(recording(200))}
@@ -150,6 +178,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("this needs modules that are built with sanitizers", file=sys.stderr)
         return 2
     total = failed = 0
+    if options.only in "recorder":
+        total, failed = tried("a program", Work("recorder", lambda: recorded), options.most)
     todo = list(snapshots().items())
     if options.short:
         options.most = min(options.most, 8)
