@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.native", description=__doc__)
     parser.add_argument("--most", type=int, default=10**9, help="requests of each work (all)")
     parser.add_argument("--dice", type=int, default=2, help="so many ways to ask (2)")
-    parser.add_argument("--short", action="store_true", help="8 requests of each work")
+    parser.add_argument("--short", action="store_true", help="4 requests of each work")
     parser.add_argument("--only", default="", help="works whose name contains this")
     options = parser.parse_args(arguments)
     if not allocations.is_possible():
@@ -182,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
         total, failed = tried("a program", Work("recorder", lambda: recorded), options.most)
     todo = list(snapshots().items())
     if options.short:
-        options.most = min(options.most, 8)
+        options.most = min(options.most, 4)
         todo = todo[1:2] + todo[-3:-2]
     for name, data in todo:
         ways = [works(data, 7_919 * dice) for dice in range(options.dice)]
