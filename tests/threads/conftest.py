@@ -25,7 +25,8 @@ FILES = {
 @pytest.fixture(autouse=True)
 def no_deadlock() -> Iterator[None]:
     """Where threads wait for each other for ever, the process says where, and ends."""
-    faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True)
+    # `make sanitize` has another sys.stderr, which has no number.
+    faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True, file=2)
     yield
     faulthandler.cancel_dump_traceback_later()
 
