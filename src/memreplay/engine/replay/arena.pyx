@@ -231,10 +231,10 @@ cdef inline void prove(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
     node(a, i).size = size
 
 
-cdef uint32_t end_before(Arena* a, uint64_t address, uint32_t* found) noexcept nogil:
+cdef int end_before(Arena* a, uint64_t address, uint32_t* found) noexcept nogil:
     # An allocation inside of what was taken for free: where the block before it, whose size was
-    # assumed, may have kept what lies between, it did. The free node that begins at the address
-    # then.
+    # assumed, may have kept what lies between, it did. `found`: the free node that begins at the
+    # address then. -1 when memory is out.
     cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const uint32_t* order = <const uint32_t*> a.order.data
     cdef uint64_t lo = 0
