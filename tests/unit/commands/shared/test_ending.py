@@ -47,6 +47,16 @@ def ended(started: subprocess.Popen[bytes]) -> int:
         started.kill()
 
 
+def said_once_terminated(code: str) -> bytes:
+    """What a program says after it said that it is on, and gets SIGTERM, which ends it."""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"on\n"
+        started.terminate()
+        assert ended(started) == 128 + signal.SIGTERM
+        return started.stdout.read()
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 @pytest.mark.parametrize("args", [("convert", "-o", "x.pkl"), ("export", "-o", "tables/")])
 def test_a_signal_leaves_no_half_file(tmp_path: Path, args: tuple[str, ...], name: str) -> None:
@@ -74,11 +84,7 @@ def test_a_signal_comes_to_a_main_thread_that_takes_no_step() -> None:
         "print('on', flush=True); os.read(os.pipe()[0], 1)"
     )
     # Threads have the mask of who starts them: the one that watches began without it.
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
-        assert started.stdout is not None
-        assert started.stdout.readline() == b"on\n"
-        started.terminate()
-        assert ended(started) == 128 + signal.SIGTERM
+    assert said_once_terminated(code) == b""
 
 
 def test_the_main_thread_takes_no_step_while_another_undoes() -> None:
@@ -96,12 +102,7 @@ def test_the_main_thread_takes_no_step_while_another_undoes() -> None:
         "    time.sleep(3)\n"
         "    print('a step', flush=True)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
-        assert started.stdout is not None
-        assert started.stdout.readline() == b"on\n"
-        started.terminate()
-        assert ended(started) == 128 + signal.SIGTERM
-        assert started.stdout.read() == b"undoes\nundone\n"
+    assert said_once_terminated(code) == b"undoes\nundone\n"
 
 
 def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
@@ -116,12 +117,7 @@ def test_it_is_the_main_thread_that_undoes_where_it_can() -> None:
         "    print('on', flush=True)\n"
         "    while True: time.sleep(0.02)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
-        assert started.stdout is not None
-        assert started.stdout.readline() == b"on\n"
-        started.terminate()
-        assert ended(started) == 128 + signal.SIGTERM
-        assert started.stdout.read() == b"True\n"
+    assert said_once_terminated(code) == b"True\n"
 
 
 def test_a_signal_within_a_write_leaves_no_half_file(tmp_path: Path) -> None:
