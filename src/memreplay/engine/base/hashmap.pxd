@@ -218,16 +218,6 @@ cdef inline int map64_grow(Map64* m) noexcept nogil:
     return 0
 
 
-cdef inline uint32_t map64_get(const Map64* m, uint64_t key, uint32_t absent) noexcept nogil:
-    # The key's value, or `absent` where it is not there.
-    cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
-    while m.slots[j].used:
-        if m.slots[j].key == key:
-            return m.slots[j].value
-        j = (j + 1) & m.mask
-    return absent
-
-
 cdef inline Slot64* map64_find(const Map64* m, uint64_t key) noexcept nogil:
     # The slot of key; NULL where it is not there. Asks for no memory.
     cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
@@ -236,6 +226,12 @@ cdef inline Slot64* map64_find(const Map64* m, uint64_t key) noexcept nogil:
             return &m.slots[j]
         j = (j + 1) & m.mask
     return NULL
+
+
+cdef inline uint32_t map64_get(const Map64* m, uint64_t key, uint32_t absent) noexcept nogil:
+    # The key's value, or `absent` where it is not there.
+    cdef const Slot64* at = map64_find(m, key)
+    return absent if at == NULL else at.value
 
 
 cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept nogil:

@@ -29,7 +29,6 @@ cdef extern from *:
     # Names of what has no stack.
     const uint64_t NAME_NO_STACK "0xFFFFFFFFFFFFFFFFu"     # recorded without one
     const uint64_t NAME_CARRIED "0xFFFFFFFFFFFFFFFEu"     # allocated before the recording
-    const uint64_t NAME_OF_NONE "0xFFFFFFFFFFFFFFFDu"      # of no group: memory is out
     # In `forwards` of BY_SHOWN: not an operator, but a node of autograd.
     const uint32_t NODE_BIT "0x80000000u"
 

@@ -127,10 +127,10 @@ cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
     return OK
 
 
-cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
+cdef int modules_of(Keys* k, uint32_t stack, uint64_t* path) noexcept nogil:
     # The path of the forward functions in a stack, outermost first. Frames of one function that
-    # follow each other (a wrapper that calls its own like) stand as they are. NAME_OF_NONE when
-    # memory is out.
+    # follow each other (a wrapper that calls its own like) stand as they are. -1 when memory is
+    # out.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
@@ -139,10 +139,11 @@ cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
     for i in range(n // 4, 0, -1):
         id = k.forwards[ids[i - 1]]
         if id != NONE32 and push_u32(&k.path, id) < 0:
-            return NAME_OF_NONE
+            return -1
     id = spans_intern(&k.paths, k.path.data if k.path.len else <const void*> &k.kind,
                       k.path.len * sizeof(uint32_t))
-    return id if id != NONE32 else NAME_OF_NONE
+    path[0] = id
+    return 0 if id != NONE32 else -1
 
 
 cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
@@ -182,19 +183,19 @@ cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
     return 0
 
 
-cdef uint64_t shown_stack(Keys* k, uint32_t stack) noexcept nogil:
-    # The first stack that was met of those that look like this one; NAME_OF_NONE when memory is
-    # out.
+cdef int shown_stack(Keys* k, uint32_t stack, uint64_t* like) noexcept nogil:
+    # The first stack that was met of those that look like this one. -1 when memory is out.
     cdef uint32_t id
     # Room first: a path that is there has a stack.
     if push_shown(k, stack) < 0 or buf_reserve(&k.first_stack, 1) < 0:
-        return NAME_OF_NONE
+        return -1
     id = spans_intern(&k.paths, k.path.data, k.path.len * sizeof(uint32_t))
     if id == NONE32:
-        return NAME_OF_NONE
+        return -1
     if id == k.first_stack.len:
         push_u32(&k.first_stack, stack)
-    return (<const uint32_t*> k.first_stack.data)[id]
+    like[0] = (<const uint32_t*> k.first_stack.data)[id]
+    return 0
 
 
 cdef uint64_t rules_of(Keys* k, uint32_t stack) noexcept nogil:
@@ -241,31 +242,34 @@ cdef uint64_t derived(Keys* k, uint32_t first, uint32_t second) noexcept nogil:
     return NAME_NO_STACK
 
 
-cdef uint64_t name_of_stack(Keys* k, uint32_t stack) noexcept nogil:
-    # NAME_OF_NONE when memory is out.
+cdef int name_of_stack(Keys* k, uint32_t stack, uint64_t* name) noexcept nogil:
+    # -1 when memory is out. Of BY_MASK any number is a name.
     cdef size_t n = 0
     cdef const uint32_t* ids
     cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
     cdef uint32_t frame
     if k.kind == BY_MASK:
-        return rules_of(k, stack)
-    if stack == EMPTY_STACK:
-        return NAME_NO_STACK
-    if stack == spans_len(&k.replay.tables.stacks):
-        return NAME_CARRIED
-    if k.kind == BY_STACK:
-        return stack
-    if k.kind == BY_SHOWN:
-        return shown_stack(k, stack)
-    if k.kind == BY_MODULES:
-        return modules_of(k, stack)
-    if k.kind == BY_INNERMOST:
+        name[0] = rules_of(k, stack)
+    elif stack == EMPTY_STACK:
+        name[0] = NAME_NO_STACK
+    elif stack == spans_len(&k.replay.tables.stacks):
+        name[0] = NAME_CARRIED
+    elif k.kind == BY_STACK:
+        name[0] = stack
+    elif k.kind == BY_SHOWN:
+        return shown_stack(k, stack, name)
+    elif k.kind == BY_MODULES:
+        return modules_of(k, stack, name)
+    elif k.kind == BY_INNERMOST:
         ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
-        return ids[0]
-    frame = label_frame(k.replay, stack, k.file_rank, k.function_rank)
-    if k.kind == BY_FRAME:
-        return frame
-    return frames[frame].file if k.kind == BY_FILE else frames[frame].name
+        name[0] = ids[0]
+    else:
+        frame = label_frame(k.replay, stack, k.file_rank, k.function_rank)
+        if k.kind == BY_FRAME:
+            name[0] = frame
+        else:
+            name[0] = frames[frame].file if k.kind == BY_FILE else frames[frame].name
+    return 0
 
 
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
@@ -273,7 +277,7 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
     cdef uint32_t* at
     cdef uint32_t first
     cdef uint32_t second = 0
-    cdef uint64_t name
+    cdef uint64_t name = 0
     if k.of_stack.len == 0 and unset(&k.of_stack, spans_len(&k.replay.tables.stacks) + 1) < 0:
         return NONE32
     at = <uint32_t*> k.of_stack.data + stack
@@ -284,9 +288,7 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
         if first != NONE32 and second != NONE32:
             at[0] = named(k, derived(k, first, second))
     elif at[0] == NONE32:
-        name = name_of_stack(k, stack)
-        # Of BY_MASK any number is a name, and no memory is asked for.
-        if name != NAME_OF_NONE or k.kind == BY_MASK:
+        if name_of_stack(k, stack, &name) == 0:
             at[0] = named(k, name)
     return at[0]
 
