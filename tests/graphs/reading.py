@@ -129,7 +129,7 @@ def frames(value: Any) -> list[dict[str, Any]]:
             {
                 "name": text(frame.get("name")),
                 "filename": text(frame.get("filename")),
-                "line": 0 if line is None else whole(line),
+                "line": 0 if line in (None, -1, 2**64 - 1) else whole(line),
                 "fx": tuple(text(frame.get(key)) for key in FX),
             }
         )

@@ -16,7 +16,7 @@ from memreplay.engine.read.keys cimport *
 from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
 from memreplay.engine.read.opcodes cimport *
 from memreplay.engine.read.parts cimport (
-    flush_frame, flush_list, intern_frame, intern_stack, sealed_frame
+    flush_frame, flush_list, intern_frame, intern_stack, line_of, sealed_frame
 )
 from memreplay.engine.read.stack cimport values
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
@@ -269,6 +269,7 @@ cdef int fast_frame(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
         if key == K_LINE:
             if not fast_int(&p, &f.line):
                 return FAST_NO
+            f.line = line_of(f.line)
             continue
         if not is_frame_key(key):
             before = n[0]

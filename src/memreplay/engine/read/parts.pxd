@@ -14,7 +14,6 @@ from memreplay.engine.read.value cimport *
 cdef enum:
     NODES_FREE = 48 << 20    # bytes of kept values that any file may have
 
-
 cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
     cdef int64_t[2] key
     key[0] = a
@@ -22,12 +21,19 @@ cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogi
     return spans_intern(&t.pairs, key, sizeof(key))
 
 
+cdef inline int64_t line_of(int64_t line) noexcept nogil:
+    # Of code that no line stands for CPython's PyCode_Addr2Line says -1. PyTorch keeps it in an
+    # unsigned number (torch/csrc/profiler/unwind/unwind.h: Frame.lineno), so that a pickle has
+    # 2**64 - 1, or -1 when C++ wrote it.
+    return 0 if line == -1 else line
+
+
 cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept nogil:
     # frame[key] = v, of a frame's key; False when a frame has no such value.
     cdef uint32_t id = v.idx
     if key == K_LINE:
-        f.line = <int64_t> v.num
-        return v.kind == V_INT or v.kind == V_NONE
+        f.line = line_of(<int64_t> v.num)
+        return v.kind == V_INT or v.kind == V_NONE or (v.kind == V_UINT and f.line == 0)
     if v.kind == V_NONE:
         id = S_EMPTY
     elif v.kind != V_STR:

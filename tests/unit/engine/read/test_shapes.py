@@ -3,6 +3,7 @@ type."""
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -348,7 +349,8 @@ def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> Non
         (of_event(addr=2**64), "addr"),
         (of_event(time_us=2**63), "time_us"),
         (of_event(frames=[{**FRAME, "line": 2**63}]), "line"),
-        (of_event(frames=[{**FRAME, "line": 2**64 - 1}]), "line"),
+        (of_event(frames=[{**FRAME, "line": 2**64 - 2}]), "line"),
+        (of_event(frames=[{**FRAME, "line": 2**64}]), "line"),
         (of_segment(device=2**31), "device"),
         (of_segment(total_size=-5), "total_size"),
         (of_segment(blocks=[{**BLOCK, "requested_size": -5}]), "requested_size"),
@@ -359,6 +361,14 @@ def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> Non
 def test_a_number_that_does_not_fit_names_its_key(snapshot: Any, key: str) -> None:
     with pytest.raises(mr.SnapshotError, match=rf"a number that does not fit in '{key}'"):
         mr.open(build.dump(snapshot))
+
+
+@pytest.mark.parametrize("dump", [build.dump, build.dump_cpp, lambda one: json.dumps(one).encode()])
+def test_code_that_no_line_stands_for_has_line_0(dump: Any) -> None:
+    """Seen of PyTorch 2.11 with Python 3.11, in fake_tensor.py."""
+    frames = [{**FRAME, "line": 2**64 - 1}, FRAME, {**FRAME, "line": -1}]
+    read = mr.open(dump(of_event(frames=frames)))
+    assert [one.line for one in read.stack(int(read.events.stack[0]))] == [0, 3, 0]
 
 
 def test_rows_stand_once() -> None:
