@@ -1,11 +1,14 @@
 """Runs all cases with one torch and says how many figures are equal: `python -m tests.truth`.
 
 python -m tests.truth --python VENV/bin/python [--only TEXT] [--keep FOLDER]
+
+With --gpu they run on a card of this machine, those of them that can.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -20,6 +23,7 @@ from tests.truth.running import Server
 from tests.truth.settings import compare_settings
 
 SHOWN = 10
+INDEX = "cases.json"  # in the folder that is kept: the process of each, which its files are called by
 SETTINGS = "settings as text"  # that name chooses them
 
 
@@ -33,20 +37,28 @@ def main() -> int:
         for case in CASES
         if asked.only in case.name
         and (not asked.few or (case.program, case.settings, case.recorded) in few)
+        and (not asked.gpu or case.on_a_card)
     }
-    settings = asked.only in SETTINGS and not asked.few  # which follow the newest
+    # Which follow the newest, and are read without a card.
+    settings = asked.only in SETTINGS and not (asked.few or asked.gpu)
     if not cases and not settings:
         print("no case has such a name")
         return 0 if asked.few else 1
     figures = estimated = 0
     ran, failed = 0, []
     texts = ""
+    processes: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
-        with Server(asked.python, folder) as server:
-            for ended in server.run(case.told(server.cuda) for case in cases.values()):
+        with Server(asked.python, folder, gpu=asked.gpu) as server:
+            told = [
+                case.on_gpu() if asked.gpu else case.told(server.cuda, asked.card)
+                for case in cases.values()
+            ]
+            for ended in server.run(told):
                 ran += 1
+                processes[ended.name] = ended.pid
                 case = cases[ended.name]
                 if ended.status:
                     failed.append(case.name)
@@ -71,6 +83,8 @@ def main() -> int:
                     failed.append(case.name)
                     tell(case.name, compared.wrong)
         version = server.torch()
+        if asked.keep:
+            (folder / INDEX).write_text(json.dumps(processes, indent=1), encoding="utf-8")
         if settings:
             environment = server.environment | cards.environment(cards.find(A100), cuda=server.cuda)
             compared_texts = compare_settings(asked.python, environment)
@@ -95,6 +109,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", required=True, help="of the environment that has torch")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--few", action="store_true", help="some cases, for one more torch")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--gpu", action="store_true", help="not dry: on this machine's card")
+    where.add_argument("--card", default=A100, help="that which most cases are told they have")
     parser.add_argument("--keep", type=Path, help="write snapshots there, and leave them")
     parser.add_argument("--verbose", action="store_true", help="a line for each case")
     return parser.parse_args()

@@ -22,7 +22,8 @@ ALL = f"{POWERS},{SPLIT},{COLLECTED}"
 
 # A card of dryrun/cards.py, and what is other about it.
 A100 = "A100-80"
-SMALL = f"{A100};bytes={3 << 30};context=0"
+SMALL_BYTES = 3 << 30
+SMALL = f"{A100};bytes={SMALL_BYTES};context=0"
 T4 = "T4"
 LAGGING = f"{A100};lag=7"
 TWO = f"{A100};count=2"
@@ -60,12 +61,33 @@ class Case(NamedTuple):
         """Whether the recording is: begun with the program, nothing dropped."""
         return not self.entries and self.program not in NOT_FROM_THE_START
 
-    def told(self, cuda: int) -> dict[str, object]:
-        """What the server is told of it."""
-        key, _, other = (self.card or A100).partition(";")
+    @property
+    def on_a_card(self) -> bool:
+        """Whether it can run on a real one, whichever that is: the memory of a small card can be
+        had there, and how long a stream takes is as it is."""
+        return self.card in ("", T4, SMALL, LAGGING)
+
+    @property
+    def free_bytes(self) -> int:
+        """What is to be free of a card that is larger than the one it is made for; 0: all."""
+        if self.program == "limited":  # to a part, whatever there is
+            return 0
+        return {T4: cards.find(T4).bytes, SMALL: SMALL_BYTES}.get(self.card, 0)
+
+    def on_gpu(self) -> dict[str, object]:
+        """What the server is told of it where a real card runs it."""
+        environment = {"MEMREPLAY_TRUTH_FREE": str(self.free_bytes)} if self.free_bytes else {}
+        return self._told(environment)
+
+    def told(self, cuda: int, card: str = A100) -> dict[str, object]:
+        """What the server is told of it; `card` is that of cases which are made for none."""
+        key, _, other = (self.card or card).partition(";")
         environment = cards.environment(cards.find(key), cuda=cuda)
         if other:  # of what stands twice the first counts
             environment["MEMREPLAY_GPU"] = f"{other};{environment['MEMREPLAY_GPU']}"
+        return self._told(environment)
+
+    def _told(self, environment: dict[str, str]) -> dict[str, object]:
         if self.settings:
             environment["PYTORCH_ALLOC_CONF"] = self.settings
             environment["PYTORCH_CUDA_ALLOC_CONF"] = self.settings

@@ -1,4 +1,7 @@
-"""The server that runs cases: started for one torch, given cases, asked how they ended."""
+"""The server that runs cases: started for one torch, given cases, asked how they ended.
+
+It runs them dry; or, asked to, on this machine's own card.
+"""
 
 from __future__ import annotations
 
@@ -32,28 +35,22 @@ class Ended(NamedTuple):
 class Server:
     """Runs cases with the torch of one Python. It writes PID.pickle, PID.json and PID.truth."""
 
-    def __init__(self, python: str, folder: Path) -> None:
-        # Not imported: it would look for NVIDIA's libraries.
-        asked = "from importlib.util import find_spec; print(find_spec('torch').origin)"
-        torch = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True)
-        libraries = folder / "libraries"
-        libraries.mkdir(exist_ok=True)
-        runtime = lay_out(Path(torch.stdout.strip()).parent, libraries)
+    def __init__(self, python: str, folder: Path, *, gpu: bool = False) -> None:
         self.folder = folder
-        self.cuda = runtime.cuda
-        """The CUDA that its torch was built with."""
+        self.cuda = 0
+        """The CUDA that its torch was built with; 0 where it runs on a card of this machine."""
+        found = [os.environ["PYTHONPATH"]] if gpu and "PYTHONPATH" in os.environ else []
         self.environment = {
             **os.environ,
-            "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
-            "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, HERE.parent.parent, PACKAGE))),
+            "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, HERE.parent.parent, PACKAGE, *found))),
             "MEMREPLAY_DRYRUN": str(folder),
-            "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
-            "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),
             "OMP_NUM_THREADS": "1",
             "PYTHONWARNINGS": "ignore",
             "TORCH_CPP_LOG_LEVEL": "ERROR",
         }
-        """That in which its torch runs dry."""
+        """That in which its torch runs."""
+        if not gpu:
+            self.run_dry(python)
         self.process = subprocess.Popen(
             [python, "-m", "tests.truth.server"],
             stdin=subprocess.PIPE,
@@ -61,6 +58,21 @@ class Server:
             text=True,
             env=self.environment,
         )
+
+    def run_dry(self, python: str) -> None:
+        """Prepare for a machine that has no card."""
+        # Not imported: it would look for NVIDIA's libraries.
+        asked = "from importlib.util import find_spec; print(find_spec('torch').origin)"
+        torch = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True)
+        libraries = self.folder / "libraries"
+        libraries.mkdir(exist_ok=True)
+        runtime = lay_out(Path(torch.stdout.strip()).parent, libraries)
+        self.cuda = runtime.cuda
+        self.environment |= {
+            "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
+            "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
+            "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),
+        }
 
     def __enter__(self) -> Server:
         return self

@@ -2,14 +2,15 @@
 
 It is started with the libraries of a dry run preloaded, the recording of one (`sitecustomize`) on
 the path, and reads cases from its input, a line of JSON each; of each that ends it writes a line.
-After an empty line it waits for all that run.
+After an empty line it waits for all that run; a case that leaves others no memory runs alone.
 A case's process is a fork of this one, in which CUDA was not touched yet: card and allocator
-settings are read when it is.
+settings are read when it is. Where nothing is preloaded, cases run on a card of this machine.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -24,30 +25,34 @@ import torch._dynamo  # what optimizers import, which takes as long as torch its
 
 from tests.truth import told
 
-AT_ONCE = 2
+AT_ONCE = int(os.environ.get("MEMREPLAY_TRUTH_AT_ONCE", "2"))
 
 
 def serve() -> None:
-    """Two at a time, as there are processors."""
+    """AT_ONCE at a time: two, as there are processors, unless another number is told."""
     # When Python looks for cycles, which free memory, depends on how much there is: for each case
     # it is as for the first.
     gc.collect()
     gc.freeze()
     running: dict[int, tuple[str, float]] = {}
     for line in sys.stdin:
-        if line == "\n":
-            while running:
-                say(*os.wait(), running)
+        case = json.loads(line) if line != "\n" else None
+        alone = case is None or "MEMREPLAY_TRUTH_FREE" in case["environment"]
+        wait_until(0 if alone else AT_ONCE - 1, running)
+        if case is None:
             continue
-        case = json.loads(line)
-        if len(running) >= AT_ONCE:
-            say(*os.wait(), running)
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
             run(case)
         running[pid] = case["name"], time.monotonic()
-    while running:
+        wait_until(0 if alone else AT_ONCE, running)
+    wait_until(0, running)
+
+
+def wait_until(most: int, running: dict[int, tuple[str, float]]) -> None:
+    """No more than so many run."""
+    while len(running) > most:
         say(*os.wait(), running)
 
 
@@ -65,6 +70,8 @@ def run(case: dict[str, Any]) -> None:
         os.environ.update(case["environment"])
         # The recording has read its own when torch was imported.
         sys.modules["memreplay_recording"].TOLD.update(case["environment"])
+        if "MEMREPLAY_TRUTH_FREE" in os.environ:
+            torch.cuda._lazy_call(lambda: take_all_but(int(os.environ["MEMREPLAY_TRUTH_FREE"])))
         torch.cuda._lazy_call(told.begin if case["moments"] else told.begin_quietly)
         program(*case["program"], may_fail=case["may_fail"])
         told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))
@@ -75,6 +82,15 @@ def run(case: dict[str, Any]) -> None:
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(status)  # without the end of a Python that has torch, which takes a while
+
+
+def take_all_but(n_bytes: int) -> None:
+    """Leave so much of the card, as if another program had the rest. PyTorch has no part in it."""
+    free, _ = torch.cuda.mem_get_info()
+    runtime = ctypes.CDLL(f"libcudart.so.{str(torch.version.cuda).partition('.')[0]}")
+    taken = ctypes.c_void_p()
+    if runtime.cudaMalloc(ctypes.byref(taken), ctypes.c_size_t(free - n_bytes)):
+        raise RuntimeError(f"the card has {free} bytes free, {n_bytes} were to be left")
 
 
 def program(path: str, *arguments: str, may_fail: bool) -> None:

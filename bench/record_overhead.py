@@ -1,0 +1,107 @@
+"""Measure what recording costs a training step on a CUDA card: PyTorch's own, and memreplay's.
+
+    python bench/record_overhead.py [--turns 30] [--steps 10] [--layers 12] [--width 768]
+
+Steps without any recording, with PyTorch's `_record_memory_history`, and with `memreplay.record`,
+in turns, in one process: the median of the steps' times, by the wall clock, and of the processor's.
+Each turn ends when the card has done its work. Small steps wait for the processor and show what a
+recording costs it; large ones wait for the card. It needs torch, memreplay and a card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import memreplay
+
+KINDS = ("nothing", "history", "history, all", "memreplay", "memreplay, all")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--turns", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=10, help="of each turn")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--rows", type=int, default=4)
+    parser.add_argument("--length", type=int, default=128)
+    asked = parser.parse_args()
+    step = training(asked)
+    for _ in range(5):
+        step()
+    times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(asked.turns + 1):
+            for kind in KINDS:
+                taken = turn_of(kind, step, asked.steps, Path(folder) / "snapshot.pickle")
+                if turn:  # the first is one more to warm up
+                    times[kind].append(taken)
+    found = {
+        "torch": str(torch.__version__),
+        "card": torch.cuda.get_device_name(),
+        **{name: value for name, value in vars(asked).items()},
+        "milliseconds": {
+            kind: {
+                "wall": statistics.median(wall for wall, _ in taken),
+                "processor": statistics.median(processor for _, processor in taken),
+            }
+            for kind, taken in times.items()
+        },
+    }
+    print(json.dumps(found, indent=1))
+    return 0
+
+
+def training(asked: argparse.Namespace) -> Any:
+    """One step of a transformer under bf16 autocast with AdamW."""
+    layer = torch.nn.TransformerEncoderLayer(
+        asked.width, asked.width // 64, 4 * asked.width, batch_first=True, dropout=0.0
+    )
+    model = torch.nn.TransformerEncoder(layer, asked.layers, enable_nested_tensor=False).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    x = torch.randn(asked.rows, asked.length, asked.width, device="cuda")
+
+    def step() -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(x).float().square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def turn_of(kind: str, step: Any, steps: int, path: Path) -> tuple[float, float]:
+    """Milliseconds a step: by the wall clock, and of the processor."""
+    stacks: Any = "all" if kind.endswith("all") else "python"
+    recording: Any = contextlib.nullcontext()
+    if kind.startswith("memreplay"):
+        recording = memreplay.record(path, stacks=stacks, overwrite=True, quiet=True)
+    elif kind != "nothing":
+        torch.cuda.memory._record_memory_history(max_entries=sys.maxsize, stacks=stacks)
+    with recording:
+        step()
+        torch.cuda.synchronize()
+        wall, processor = time.perf_counter(), time.process_time()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        taken = time.perf_counter() - wall, time.process_time() - processor
+    torch.cuda.memory._record_memory_history(None)
+    return taken[0] / steps * 1000, taken[1] / steps * 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main())
