@@ -253,3 +253,13 @@ def test_arguments_of_many_small_matrices_are_right(gpu: Any, function: str, bef
     info = c_int(-7)
     assert gpu[function](*[None] * before, byref(info)) == 0
     assert info.value == 0
+
+
+@pytest.mark.parametrize("function", ["cublasCreate_v2", "cublasLtCreate", "cudnnCreate"])
+def test_each_handle_is_another(gpu: Any, function: str) -> None:
+    """Versions of PyTorch before 2.15 keep a workspace for each handle of cuBLAS and stream, and
+    each thread has its own handle: the thread of the backward pass, too."""
+    handles = [c_void_p() for _ in range(5)]
+    for one in handles:
+        assert gpu[function](byref(one)) == 0
+    assert len({one.value for one in handles} - {None}) == len(handles)
