@@ -246,14 +246,17 @@ class Program:
         if one.phase == "optimizer":
             inside = thread.optimizing and one.region is thread.step
             return "temporary" if inside else "optimizer state"
+        stays = self.steps > one.steps + 1  # a workspace, a loss that is kept
         if one.phase == "recomputation":
-            inside = ends and thread.recomputing and one.region is thread.region
-            return "temporary" if inside else "activations"
+            if ends and thread.recomputing and one.region is thread.region:
+                return "temporary"
+            return "other" if stays else "activations"
         if one.phase == "backward":
-            inside = thread.backward >= 0 and one.node is not None and one.node is thread.node
-            return "temporary" if inside else "autograd detail"
+            if thread.backward >= 0 and one.node is not None and one.node is thread.node:
+                return "temporary"
+            return "other" if stays else "autograd detail"
         if one.phase == "forward":
-            if self.steps > one.steps + 1:
+            if stays:
                 return "other"
             return "temporary" if ends and self.passes == one.passes else "activations"
         if ends and one.region is self.pause:

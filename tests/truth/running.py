@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import memreplay
+from memreplay.dryrun.python import torch_of
 from memreplay.dryrun.runtime import lay_out
 
 HERE = Path(__file__).parent
@@ -61,18 +62,18 @@ class Server:
 
     def run_dry(self, python: str) -> None:
         """Prepare for a machine that has no card."""
-        # Not imported: it would look for NVIDIA's libraries.
-        asked = "from importlib.util import find_spec; print(find_spec('torch').origin)"
-        torch = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True)
+        torch = torch_of(python)
         libraries = self.folder / "libraries"
         libraries.mkdir(exist_ok=True)
-        runtime = lay_out(Path(torch.stdout.strip()).parent, libraries)
+        runtime = lay_out(torch.package, libraries)
         self.cuda = runtime.cuda
         self.environment |= {
             "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
             "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
             "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),
         }
+        if torch.cudnn is not None:
+            self.environment["MEMREPLAY_CUDNN"] = str(torch.cudnn)
 
     def __enter__(self) -> Server:
         return self

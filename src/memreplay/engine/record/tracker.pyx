@@ -576,17 +576,18 @@ cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
     if o.phase == PHASE_OPTIMIZER:
         return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.step
                 else CATEGORY_STATE)
-    if o.phase == PHASE_RECOMPUTATION:
-        return (CATEGORY_TEMPORARY if ended and here.recomputing and o.region == here.region
-                else CATEGORY_ACTIVATION)
-    if o.phase == PHASE_BACKWARD:
-        # What ends in the node that has made it was never handed on.
-        return (CATEGORY_TEMPORARY if o.node and task_now() >= 0 and node_now() == o.node
-                and number_of_node(o.node) == o.number else CATEGORY_DETAIL)
-    if o.phase == PHASE_FORWARD:
+    if o.phase == PHASE_RECOMPUTATION and ended and here.recomputing and o.region == here.region:
+        return CATEGORY_TEMPORARY
+    # What ends in the node that has made it was never handed on.
+    if (o.phase == PHASE_BACKWARD and o.node and task_now() >= 0 and node_now() == o.node
+            and number_of_node(o.node) == o.number):
+        return CATEGORY_TEMPORARY
+    if o.phase in (PHASE_FORWARD, PHASE_BACKWARD, PHASE_RECOMPUTATION):
         if peek(&one.steps) > o.steps + 1:  # without the lock where a recording is read
             return CATEGORY_OTHER
-        return CATEGORY_TEMPORARY if ended and one.graphs == o.graphs else CATEGORY_ACTIVATION
+        if o.phase == PHASE_FORWARD and ended and one.graphs == o.graphs:
+            return CATEGORY_TEMPORARY
+        return CATEGORY_DETAIL if o.phase == PHASE_BACKWARD else CATEGORY_ACTIVATION
     if ended and o.region == one.pause:
         return CATEGORY_TEMPORARY
     return CATEGORY_INPUT if o.phase == PHASE_DATA else CATEGORY_OTHER

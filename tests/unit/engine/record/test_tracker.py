@@ -226,6 +226,32 @@ def test_what_a_forward_makes_and_steps_do_not_end_is_something_else() -> None:
         assert kind_of(made) == ("other", "forward", 3)
 
 
+def test_what_a_backward_pass_makes_and_steps_do_not_end_is_something_else() -> None:
+    """Versions of PyTorch before 2.15 keep cuBLAS's workspace for the thread of the backward pass."""
+    with world() as made:
+        made.backward("autograd", 0)
+        made.run("autograd", None)
+        made.taken("autograd", 512)
+        made.backward("autograd", -1)
+        made.step()
+        assert kind_of(made) == ("autograd detail", "backward", 0)
+        made.step()
+        assert kind_of(made) == ("other", "backward", 0)
+
+
+def test_what_a_recomputation_makes_and_steps_do_not_end_is_something_else() -> None:
+    with world() as made:
+        made.backward("autograd", 0)
+        made.recompute("autograd", True)
+        made.taken("autograd", 512)
+        made.recompute("autograd", False)
+        made.backward("autograd", -1)
+        made.step()
+        assert kind_of(made) == ("activations", "recomputation", 0)
+        made.step()
+        assert kind_of(made) == ("other", "recomputation", 0)
+
+
 def test_a_node_is_known_by_its_number_and_not_by_its_place() -> None:
     with world() as made:
         for module in (1, 2):
