@@ -23,7 +23,9 @@ from tests.truth.running import Server
 from tests.truth.settings import compare_settings
 
 SHOWN = 10
-INDEX = "cases.json"  # in the folder that is kept: the process of each, which its files are called by
+INDEX = (
+    "cases.json"  # in the folder that is kept: the process of each, which its files are called by
+)
 SETTINGS = "settings as text"  # that name chooses them
 
 
