@@ -6,11 +6,9 @@
 
 It needs torch and no memreplay. The program trains linear layers with Adam, some of them under
 activation checkpointing; copies on a second stream with record_stream; captures a CUDA graph, with
-its private pool; allocates in a pool of its own; compiles a function where torch.compile works; and
-catches a request that fails. Beside NAME.pickle.gz stands NAME.json: the card, the settings, and
-torch.cuda.memory_stats() before the recording and at its end, whose peaks are those of the recording.
-Run dry (`memreplay dryrun -- python bench/record_cuda.py OUT --one default`) it does the same, but
-compiles nothing.
+its private pool; allocates in a pool of its own; compiles a function, in one of them; and catches a
+request that fails. Beside NAME.pickle.gz stands NAME.json: the card, the settings, and
+torch.cuda.memory_stats() before the recording and at its end, whose peaks are the recording's.
 """
 
 from __future__ import annotations

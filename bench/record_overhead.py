@@ -55,7 +55,7 @@ def main() -> int:
     found = {
         "torch": str(torch.__version__),
         "card": torch.cuda.get_device_name(),
-        **{name: value for name, value in vars(asked).items()},
+        **vars(asked),
         "allocations_a_step": made,
         "milliseconds": {
             kind: {

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tests.compare import canonical
+from tests.oracle import line_of
 
 Row = dict[str, Any]
 TABLES = ("segments", "blocks", "traces", "events", "annotations")
@@ -141,7 +142,7 @@ def _stack(holder: Row) -> list[Row]:
         {
             "name": frame.get("name", ""),
             "filename": frame.get("filename", ""),
-            "line": frame.get("line", 0),
+            "line": line_of(frame),
             **{key: frame[key] for key in fx if frame.get(key)},
         }
         for frame in holder.get("frames") or []

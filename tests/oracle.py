@@ -295,7 +295,13 @@ def _row(event: dict[str, Any]) -> EventRow:
 
 def _stack(holder: dict[str, Any]) -> Stack:
     frames = holder.get("frames") or []
-    return tuple((f.get("name", ""), f.get("filename", ""), f.get("line", 0)) for f in frames)
+    return tuple((f.get("name", ""), f.get("filename", ""), line_of(f)) for f in frames)
+
+
+def line_of(frame: dict[str, Any]) -> int:
+    """0 of code that no line stands for: CPython says -1 of it, which PyTorch keeps unsigned."""
+    line = int(frame.get("line", 0))
+    return 0 if line in (-1, 2**64 - 1) else line
 
 
 def _whole(time_us: float | None) -> int | None:

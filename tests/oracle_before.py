@@ -59,7 +59,7 @@ class Told:
 
     def frames(self, event: int) -> list[tuple[str, str, int]]:
         found = self.events[event].get("frames", ())
-        return [(frame["name"], frame["filename"], frame.get("line", 0)) for frame in found]
+        return [(frame["name"], frame["filename"], oracle.line_of(frame)) for frame in found]
 
     def met(self, event: int, mark: int) -> bool:
         return any(marks_of(file, name) & mark for name, file, _ in self.frames(event))

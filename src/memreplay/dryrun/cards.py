@@ -193,29 +193,29 @@ CARDS = (
     ),
     Card(
         "H100", "NVIDIA H100 80GB HBM3", 85017755648, EXACT, 9, 0, 132, 50 * _MIB, 5120,
-        int(0.53 * _GIB), TO_GIB,
+        552402944, EXACT,
         "bytes, SMs, L2, bus: deviceQuery, driver 580 (CUDA 13.0), in a virtual machine; 79.18"
-        " GiB in several OOM messages; 85028896768 with driver 570, 85045477376 with 565. Context:"
-        " startup (78.66/79.19).",
+        " GiB in several OOM messages; 85017493504 in PyTorch 2.11, driver 580.159 (CUDA 13.0);"
+        " 85028896768 with driver 570, 85045477376 with 565. Context: idle, that PyTorch.",
     ),
     Card(
         "H100-PCIe", "NVIDIA H100 PCIe", 84942979072, EXACT, 9, 0, 114, 50 * _MIB, 5120,
-        int(0.53 * _GIB), OF_ANOTHER,
+        552402944, OF_ANOTHER,
         "bytes: XLA's target_config/specs/h100_pcie and 81008 MiB in PyTorch, both of 2023: newer"
         " drivers leave some 70 MiB more of an H100. SMs, L2, bus: the same and reports of its"
         " properties. Context: the H100's.",
     ),
     Card(
         "H20", "NVIDIA H20", 97285 * _MIB, TO_MIB, 9, 0, 78, 0, 6144,
-        int(0.53 * _GIB), OF_ANOTHER,
+        552402944, OF_ANOTHER,
         "bytes, SMs: get_device_properties in PyTorch; 95.00 GiB in an OOM message of 2026. Bus:"
         " cudaGetDeviceProperties. L2: not found. Context: the H100's.",
     ),
     Card(
-        "H200", "NVIDIA H200", 150109880320, EXACT, 9, 0, 132, 60 * _MIB, 6144,
+        "H200", "NVIDIA H200", 150109880320, EXACT, 9, 0, 132, 60 * _MIB, 6016,
         552402944, EXACT,
-        "bytes, SMs, L2: PyTorch, of 2026; 150110011392 in other reports of 2026. Bus: the GH200's,"
-        " with as many stacks. Context: idle, CuPy.",
+        "bytes, SMs, L2, bus: PyTorch 2.11, driver 580.159 (CUDA 13.0); 150110011392 in other"
+        " reports of 2026. Context: idle, CuPy and that PyTorch.",
     ),
     Card(
         "GH200", "NVIDIA GH200 480GB", 101468602368, EXACT, 9, 0, 132, 60 * _MIB, 6144,

@@ -47,6 +47,13 @@ def header(torch: str, *parts: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
+def history_context(version: str) -> str:
+    """Of which events PyTorch's recording looks for stacks. That of 2.11 loses an exception that is
+    on its way while a block is freed: who waits for it, as a checkpoint within another does, gets a
+    SystemError. Where it takes no stacks of frees it does not."""
+    return "alloc" if version.startswith("2.11.") else "all"
+
+
 def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[str, Any]:
     """What a snapshot says of its run, under memreplay's key (docs/format.md). `devices` is
     torch.cuda or torch.xpu; `ranks` this one's and how many, None where the environment has

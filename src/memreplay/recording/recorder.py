@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from memreplay.errors import MemreplayError, UsageError
-from memreplay.recording.facts import run_facts
+from memreplay.recording.facts import history_context, run_facts
 from memreplay.recording.noting import Noting
 from memreplay.recording.writing import beside, checked, free_name, moved, write
 from memreplay.texts import clean
@@ -176,7 +176,7 @@ class Recorder:
         record = self.devices.memory._record_memory_history
         entries = sys.maxsize if self.max_entries is None else self.max_entries
         wanted = {
-            "context": "all",
+            "context": history_context(str(self.torch.__version__)),
             "clear_history": True,
             **self.history,
             "enabled": "all",
@@ -194,6 +194,11 @@ class Recorder:
             )
         record(**{name: value for name, value in wanted.items() if name in known})
         self.goes_on = True
+        if wanted["context"] != "all" and "context" not in self.history:
+            self.say(
+                f"where memory is freed is not recorded: PyTorch {self.torch.__version__} loses"
+                ' exceptions while it does (context="all" records it)'
+            )
 
     def stop(self) -> None:
         """Records no more, and leaves PyTorch as it was."""

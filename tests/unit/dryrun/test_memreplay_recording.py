@@ -368,6 +368,13 @@ def test_a_torch_that_traces_otherwise_runs(dry: Dry) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(dry: Dry) -> None:
+    for version in ("2.10.1", "2.11.0+cu130"):
+        dry.run(f"import torch; torch.__version__ = {version!r}; torch.cuda.init()")
+    contexts = [snapshot["asked"][0][1].get("context") for snapshot, _ in dry.written]
+    assert sorted(contexts, key=str) == [None, "alloc"]
+
+
 def test_a_recording_that_the_program_begins_later_is_its_own(dry: Dry) -> None:
     dry.run(
         "import torch; torch.cuda.init(); record = torch.cuda.memory._record_memory_history\n"

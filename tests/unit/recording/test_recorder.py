@@ -63,6 +63,20 @@ def test_it_is_written_at_the_end(
     assert recorder.path == str(path)
 
 
+def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(
+    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.__version__ = "2.11.0+cu130"
+    with mr.record(tmp_path / "snap.pickle"):
+        pass
+    assert torch.memory.asked[0]["context"] == "alloc"
+    assert "where memory is freed is not recorded: PyTorch 2.11.0+cu130" in capsys.readouterr().err
+    with mr.record(tmp_path / "all.pickle", context="all"):
+        pass
+    assert torch.memory.asked[2]["context"] == "all"
+    assert "where memory is freed" not in capsys.readouterr().err
+
+
 def test_an_exception_is_told_and_the_snapshot_written(torch: Torch, tmp_path: Path) -> None:
     def program() -> None:
         with mr.record(tmp_path / "snap.pickle", quiet=True):

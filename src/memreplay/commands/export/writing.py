@@ -89,7 +89,10 @@ def _load(fmt: str) -> None:
     with suppress(ImportError):
         import_module("memreplay.export.tables")
         writer_of(fmt)
-        import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
+        # Its functions are registered when this is loaded, and may not be found meanwhile by a
+        # thread that writes (pyarrow 26: "No function registered with name: cast").
+        beside = {"parquet": "parquet", "arrow": "ipc"}.get(fmt, "compute")
+        import_module(f"pyarrow.{beside}")
 
 
 def writer_of(fmt: str) -> Write:

@@ -162,8 +162,11 @@ class Recording:
         self.keep_counters()
         if self.own:
             self.note()
+            context = beside("facts", RECORDING).history_context(str(self.torch.__version__))
             try:
                 begin(
+                    # Older versions do not know the word; they need none.
+                    **({} if context == "all" else {"context": context}),
                     stacks=TOLD.get("MEMREPLAY_DRYRUN_STACKS", "python"),
                     max_entries=int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
                 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -80,3 +82,14 @@ def test_an_error_of_the_measures_is_that_of_all(
     done = runner.invoke(app, ["export", snap, "--format", "csv", "-o", f"{tmp_path}/out/"])
     assert (done.exit_code, done.stderr.count("\n")) == (3, 1)
     assert os.listdir(tmp_path) == ["snap.pkl"]
+
+
+@pytest.mark.parametrize("fmt", ["csv", "ndjson", "json"])
+def test_what_registers_functions_is_loaded_before_threads_write(fmt: str) -> None:
+    """Else one that writes may not find its own meanwhile."""
+    ask = (
+        "import sys; from memreplay.commands.export import writing; "
+        f"writing._load({fmt!r}); print('pyarrow.compute' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

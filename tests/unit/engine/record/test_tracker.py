@@ -227,7 +227,7 @@ def test_what_a_forward_makes_and_steps_do_not_end_is_something_else() -> None:
 
 
 def test_what_a_backward_pass_makes_and_steps_do_not_end_is_something_else() -> None:
-    """Versions of PyTorch before 2.15 keep cuBLAS's workspace for the thread of the backward pass."""
+    """PyTorch before 2.15 keeps a workspace of cuBLAS for the thread of the backward pass."""
     with world() as made:
         made.backward("autograd", 0)
         made.run("autograd", None)

@@ -1,0 +1,80 @@
+"""Recordings of a real card, and what PyTorch said of its memory meanwhile: equal to the byte.
+
+bench/record_cuda.py made them on an H100 with PyTorch 2.11: a training program with checkpoints,
+two streams, a CUDA graph, a pool of its own, a request that fails, and torch.compile in one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.trust.trust import verdict
+from tests import oracle
+from tests.compare import assert_like_oracle
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "cuda"
+MEASURES = ("requested", "active", "allocated", "reserved")  # of memory_stats()
+NAMES = ["compiled", "cpp", "default", "expandable", "late"]
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def path(name: str) -> Path:
+    return FOLDER / f"{name}.pickle.gz"
+
+
+@pytest.fixture
+def told(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_all_are_read() -> None:
+    assert sorted(one.name.partition(".")[0] for one in FOLDER.glob("*.gz")) == NAMES
+
+
+def test_every_measure_is_pytorchs_own(path: Path, told: Any) -> None:
+    snap = mr.open(path)
+    for measure in MEASURES:
+        usage = snap.replay(0).measure(measure)
+        found = usage.start_bytes, usage.peak.bytes, usage.final_bytes
+        of = f"{measure}_bytes.all"
+        end = told["end"]
+        assert found == (told["before"][f"{of}.current"], end[f"{of}.peak"], end[f"{of}.current"])
+        # What was allocated before a recording is only known by what is left of it.
+        exact = measure != "allocated" or not told["warm_steps"]
+        assert verdict(snap, usage).exact is exact
+        assert verdict(snap, usage).trusted
+
+
+def test_counts_are_pytorchs_own(path: Path, told: Any) -> None:
+    snap = mr.open(path)
+    actions = [snap.action_name(code) for code in snap.events.action.tolist()]
+
+    def counted(name: str) -> int:
+        return int(told["end"][name] - told["before"][name])
+
+    assert actions.count("oom") == counted("num_ooms") == 1
+    assert actions.count("alloc") == counted("allocation.all.allocated")
+    assert actions.count("free_requested") == counted("allocation.all.freed")
+
+
+def test_why_the_request_failed(path: Path, told: Any) -> None:
+    (one,) = mr.oom(mr.open(path)).devices[0].ooms
+    assert (one.cause, one.request_bytes) == ("capacity", 1 << 42)
+    assert f"Tried to allocate {one.request_bytes / (1 << 30):.2f} GiB" in told["oom"]
+    assert f"of which {one.device_free_bytes / (1 << 30):.2f} GiB is free" in told["oom"]
+
+
+def test_what_is_read_is_what_the_oracle_says(path: Path) -> None:
+    data = gzip.decompress(path.read_bytes())
+    assert_like_oracle(data, oracle.load(data))
