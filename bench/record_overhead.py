@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 import memreplay
+from memreplay.recording.facts import history_context
 
 KINDS = ("nothing", "history", "history, all", "memreplay", "memreplay, all")
 
@@ -56,6 +57,7 @@ def main() -> int:
         "torch": str(torch.__version__),
         "card": torch.cuda.get_device_name(),
         **vars(asked),
+        "context": history_context(torch.__version__),
         "allocations_a_step": made,
         "milliseconds": {
             kind: {
@@ -96,7 +98,13 @@ def turn_of(kind: str, step: Any, steps: int, path: Path) -> tuple[float, float]
     if kind.startswith("memreplay"):
         recording = memreplay.record(path, stacks=stacks, overwrite=True, quiet=True)
     elif kind != "nothing":
-        torch.cuda.memory._record_memory_history(max_entries=sys.maxsize, stacks=stacks)
+        # As memreplay asks for it.
+        torch.cuda.memory._record_memory_history(
+            context=history_context(torch.__version__),
+            stacks=stacks,
+            max_entries=sys.maxsize,
+            clear_history=True,
+        )
     with recording:
         step()
         torch.cuda.synchronize()

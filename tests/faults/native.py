@@ -177,12 +177,14 @@ def main(arguments: list[str] | None = None) -> int:
     if not allocations.is_possible():
         print("this needs modules that are built with sanitizers", file=sys.stderr)
         return 2
-    total = failed = 0
-    if options.only in "recorder":
-        total, failed = tried("a program", Work("recorder", lambda: recorded), options.most)
     todo = list(snapshots().items())
     if options.short:
         options.most = min(options.most, 4)
+    total = failed = 0
+    if options.only in "recorder":
+        total, failed = tried("a program", Work("recorder", lambda: recorded), options.most)
+        print(f"recorder: {total:,} runs", flush=True)
+    if options.short:
         todo = todo[1:2] + todo[-3:-2]
     for name, data in todo:
         ways = [works(data, 7_919 * dice) for dice in range(options.dice)]

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from tests.allocator import MIB, Device, Machine
-from tests.truth.cases import CASES, PROGRAMS, RECORDED, RECORDED_WITH_OLDER, WITH_OLDER, Case
+from tests.truth import against
+from tests.truth.cases import (
+    CASES,
+    FREE,
+    PROGRAMS,
+    RECORDED,
+    RECORDED_WITH_OLDER,
+    SMALL,
+    T4,
+    WITH_OLDER,
+    Case,
+)
 from tests.truth.compare import _size, compare
 
 
@@ -158,3 +169,45 @@ def test_cases() -> None:
         assert {case.program for case in CASES if case.recorded is recorded} == there
     assert set(WITH_OLDER) <= {(case.program, case.settings) for case in CASES}
     assert set(RECORDED_WITH_OLDER) <= {case.program for case in CASES if case.recorded}
+
+
+def test_what_a_real_card_can_run() -> None:
+    """All but what is made for another card, and small ones with so much left of it."""
+    cases = [case for case in CASES if case.on_a_card]
+    assert len(cases) > 100
+    assert not {"two_devices", "oom_pending"} & {case.program for case in cases}
+    for case in cases:
+        environment = case.on_gpu()["environment"]
+        assert isinstance(environment, dict)
+        assert "MEMREPLAY_GPU" not in environment
+        free = {T4: "15637086208", SMALL: str(3 << 30)}.get(case.card)
+        assert environment.get(FREE) == (None if case.program == "limited" else free)
+
+
+def test_peaks_of_two_runs_are_compared() -> None:
+    peaks: against.Peaks = {
+        "a": {"requested": 10, "active": 512, "reserved": 2 * MIB},
+        "b": {"requested": 20, "active": 512, "reserved": 2 * MIB},
+    }
+    same = "of 2 cases the same peak, to the byte: 2 requested, 2 active, 2 reserved; all three 2"
+    assert against.told(peaks, peaks) == ([same], True)
+    other = {"b": {**peaks["b"], "requested": 25}, "c": peaks["a"]}
+    assert against.told(peaks, other) == (
+        [
+            "a: in one of them",
+            "c: in one of them",
+            "b: requested 20 and 25, -5 (-20.00%)",
+            "of 1 cases the same peak, to the byte: 0 requested, 1 active, 1 reserved; all three 0",
+        ],
+        False,
+    )
+    assert not against.told({}, {})[1]
+
+
+def test_peaks_are_read_of_what_was_kept(tmp_path: Path) -> None:
+    snapshot, _ = told().machine.dump()
+    (tmp_path / "7.pickle").write_bytes(pickle.dumps(snapshot))
+    against.write_index(tmp_path, {"a": 7})
+    peaks = against.peaks_of(tmp_path)
+    assert list(peaks) == ["a"]
+    assert peaks["a"]["requested"] == 100 + 3 * MIB + 7 + 30 * MIB + MIB

@@ -8,7 +8,6 @@ With --gpu they run on a card of this machine, those of them that can.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ import traceback
 from pathlib import Path
 
 from memreplay.dryrun import cards
+from tests.truth.against import write_index
 from tests.truth.cases import A100, CASES, RECORDED_WITH_OLDER, WITH_OLDER
 from tests.truth.compare import Figure, compare
 from tests.truth.noted import compare_recorded
@@ -23,9 +23,6 @@ from tests.truth.running import Server
 from tests.truth.settings import compare_settings
 
 SHOWN = 10
-INDEX = (
-    "cases.json"  # in the folder that is kept: the process of each, which its files are called by
-)
 SETTINGS = "settings as text"  # that name chooses them
 
 
@@ -53,6 +50,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
+        if any(folder.iterdir()):
+            print(f"{folder} is not empty")
+            return 2
         with Server(asked.python, folder, gpu=asked.gpu) as server:
             told = [
                 case.on_gpu() if asked.gpu else case.told(server.cuda, asked.card)
@@ -60,12 +60,12 @@ def main() -> int:
             ]
             for ended in server.run(told):
                 ran += 1
-                processes[ended.name] = ended.pid
                 case = cases[ended.name]
                 if ended.status:
                     failed.append(case.name)
                     print(f"{case.name}: ended with {ended.status}")
                     continue
+                processes[ended.name] = ended.pid
                 snapshot = folder / f"{ended.pid}.pickle"
                 try:
                     compared = (
@@ -86,7 +86,7 @@ def main() -> int:
                     tell(case.name, compared.wrong)
         version = server.torch()
         if asked.keep:
-            (folder / INDEX).write_text(json.dumps(processes, indent=1), encoding="utf-8")
+            write_index(folder, processes)
         if settings:
             environment = server.environment | cards.environment(cards.find(A100), cuda=server.cuda)
             compared_texts = compare_settings(asked.python, environment)

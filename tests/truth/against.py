@@ -10,22 +10,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import memreplay as mr
+from memreplay.snapshot.model import MeasureName
 
-SHOWN_MEASURES = ("requested", "active", "reserved")
+COMPARED: tuple[MeasureName, ...] = ("requested", "active", "reserved")
+INDEX = "cases.json"
+"""In a folder that is kept: of each case that ended well its process, by which files are called."""
 
-
-class Differing(NamedTuple):
-    """The peak of a case that is not the same in both."""
-
-    case: str
-    measure: str
-    first: int
-    second: int
+Peaks = dict[str, dict[MeasureName, int]]
+"""Bytes at the peak, of each case and each measure."""
 
 
 def main() -> int:
@@ -33,41 +28,45 @@ def main() -> int:
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
     asked = parser.parse_args()
-    both = [peaks_of(folder) for folder in (asked.first, asked.second)]
-    names = [name for name in both[0] if name in both[1]]
-    differing = list(found(names, *both))
-    for one in differing:
-        share = (one.first - one.second) / one.second if one.second else float("inf")
-        print(
-            f"{one.case}: {one.measure} {one.first:,} and {one.second:,},"
-            f" {one.first - one.second:+,} ({share:+.2%})"
-        )
-    unlike = len({one.case for one in differing})
-    print(f"{len(names) - unlike} of {len(names)} cases have the same peaks, to the byte")
-    return bool(differing)
+    lines, alike = told(peaks_of(asked.first), peaks_of(asked.second))
+    print(*lines, sep="\n")
+    return int(not alike)
 
 
-def peaks_of(folder: Path) -> dict[str, dict[str, int]]:
-    """Bytes at the peak, of each case and each measure."""
-    found = {}
-    index = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
+def write_index(folder: Path, processes: dict[str, int]) -> None:
+    (folder / INDEX).write_text(json.dumps(processes, indent=1), encoding="utf-8")
+
+
+def peaks_of(folder: Path) -> Peaks:
+    found: Peaks = {}
+    index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     for name, pid in sorted(index.items()):
         recorded = folder / f"{pid}.recorded.pickle"
         path = recorded if recorded.exists() else folder / f"{pid}.pickle"
-        if path.exists():
-            replay = mr.open(str(path)).replay(0)
-            found[name] = {one: replay.measure(one).peak.bytes for one in SHOWN_MEASURES}
+        replay = mr.open(path).replay(0)
+        found[name] = {one: replay.measure(one).peak.bytes for one in COMPARED}
     return found
 
 
-def found(
-    names: list[str], first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]
-) -> Iterator[Differing]:
-    for name in names:
-        for measure in SHOWN_MEASURES:
-            one, other = first[name][measure], second[name][measure]
-            if one != other:
-                yield Differing(name, measure, one, other)
+def told(first: Peaks, second: Peaks) -> tuple[list[str], bool]:
+    """A line for each peak that is not the same in both, and for each case that one of them has
+    not; then how many are. Whether all are, and there are some."""
+    both = [name for name in first if name in second]
+    lines = [f"{name}: in one of them" for name in sorted(first.keys() ^ second.keys())]
+    alike = dict.fromkeys(COMPARED, 0)
+    wholly = 0
+    for name in both:
+        differing = [one for one in COMPARED if first[name][one] != second[name][one]]
+        wholly += not differing
+        for one in COMPARED:
+            alike[one] += one not in differing
+        for one in differing:
+            mine, other = first[name][one], second[name][one]
+            share = f"{(mine - other) / other:+.2%}" if other else "of nothing"
+            lines.append(f"{name}: {one} {mine:,} and {other:,}, {mine - other:+,} ({share})")
+    counts = ", ".join(f"{count} {one}" for one, count in alike.items())
+    lines.append(f"of {len(both)} cases the same peak, to the byte: {counts}; all three {wholly}")
+    return lines, bool(both) and len(lines) == 1
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 RECORDED = Path(__file__).parent / "recorded"
 """Programs that record themselves."""
 
+FREE = "MEMREPLAY_TRUTH_FREE"
+"""So many bytes of a real card are left to a case; server.py takes the rest."""
+
 EXPANDABLE = "expandable_segments:True"
 SPLIT = "max_split_size_mb:40"
 ROUNDED = "max_split_size_mb:30,max_non_split_rounding_mb:60"
@@ -65,7 +68,7 @@ class Case(NamedTuple):
     def on_a_card(self) -> bool:
         """Whether it can run on a real one, whichever that is: the memory of a small card can be
         had there, and how long a stream takes is as it is."""
-        # That one leaves too little for what a driver takes to capture a graph.
+        # oom_pending leaves too little for what a driver takes to capture a graph.
         return self.card in ("", T4, SMALL, LAGGING) and self.program != "oom_pending"
 
     @property
@@ -77,7 +80,7 @@ class Case(NamedTuple):
 
     def on_gpu(self) -> dict[str, object]:
         """What the server is told of it where a real card runs it."""
-        environment = {"MEMREPLAY_TRUTH_FREE": str(self.free_bytes)} if self.free_bytes else {}
+        environment = {FREE: str(self.free_bytes)} if self.free_bytes else {}
         return self._told(environment)
 
     def told(self, cuda: int, card: str = A100) -> dict[str, object]:

@@ -40,6 +40,7 @@ class Server:
         self.folder = folder
         self.cuda = 0
         """The CUDA that its torch was built with; 0 where it runs on a card of this machine."""
+        # Where there is a card, memreplay and what it needs may lie anywhere.
         found = [os.environ["PYTHONPATH"]] if gpu and "PYTHONPATH" in os.environ else []
         self.environment = {
             **os.environ,
@@ -123,6 +124,6 @@ class Server:
 
     def torch(self) -> str:
         """Its version, once something has run."""
-        for path in self.folder.glob("*.json"):
+        for path in self.folder.glob("[0-9]*.json"):
             return str(json.loads(path.read_text(encoding="utf-8"))["torch"])
         return "unknown"

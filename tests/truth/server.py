@@ -25,7 +25,7 @@ import torch._dynamo  # what optimizers import, which takes as long as torch its
 
 from tests.truth import told
 
-TAKEN = "MEMREPLAY_TRUTH_FREE"  # all of the card but so many bytes is
+FREE = "MEMREPLAY_TRUTH_FREE"  # of cases.py, which needs memreplay
 AT_ONCE = int(os.environ.get("MEMREPLAY_TRUTH_AT_ONCE", "2"))
 
 
@@ -38,7 +38,7 @@ def serve() -> None:
     running: dict[int, tuple[str, float]] = {}
     for line in sys.stdin:
         case = json.loads(line) if line != "\n" else None
-        alone = case is None or TAKEN in case["environment"]
+        alone = case is None or FREE in case["environment"]
         wait_until(0 if alone else AT_ONCE - 1, running)
         if case is None:
             continue
@@ -71,8 +71,8 @@ def run(case: dict[str, Any]) -> None:
         os.environ.update(case["environment"])
         # The recording has read its own when torch was imported.
         sys.modules["memreplay_recording"].TOLD.update(case["environment"])
-        if TAKEN in os.environ:
-            torch.cuda._lazy_call(lambda: take_all_but(int(os.environ[TAKEN])))
+        if FREE in os.environ:
+            torch.cuda._lazy_call(lambda: take_all_but(int(os.environ[FREE])))
         torch.cuda._lazy_call(told.begin if case["moments"] else told.begin_quietly)
         program(*case["program"], may_fail=case["may_fail"])
         told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))
@@ -109,8 +109,8 @@ def program(path: str, *arguments: str, may_fail: bool) -> None:
         if cause is None or not (may_fail or (cause is error and "FAILS" in module.__dict__)):
             raise
         why = module.__dict__.get("FAILS")
-        # What is taken here is another program's, to memreplay, and it says so.
-        told.ended_by(cause, None if why == "capacity" and TAKEN in os.environ else why)
+        # Then memreplay says that other programs have too much: another cause.
+        told.ended_by(cause, None if why == "capacity" and FREE in os.environ else why)
 
 
 def out_of_memory(error: BaseException | None) -> BaseException | None:

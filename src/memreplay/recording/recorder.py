@@ -197,7 +197,7 @@ class Recorder:
         if wanted["context"] != "all" and "context" not in self.history:
             self.say(
                 f"where memory is freed is not recorded: PyTorch {self.torch.__version__} loses"
-                ' exceptions while it does (context="all" records it)'
+                " exceptions while it is"
             )
 
     def stop(self) -> None:

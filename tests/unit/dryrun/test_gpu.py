@@ -458,6 +458,26 @@ def test_the_stack_of_a_read(tmp_path: Path) -> None:
     assert len(frames) % 3 == 0
 
 
+def test_a_frame_of_code_that_no_line_stands_for(tmp_path: Path) -> None:
+    """Of that CPython says -1, which is no number of a line."""
+    gpu = load(tmp_path, CARD)
+    gpu.memreplay_count_places(1)
+    at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
+    names = {"read": lambda: gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)}
+    code = compile("read()", "/me/made.py", "exec")
+    # One entry for all of it, of the kind that has no position (Objects/locations.md); before
+    # Python 3.11 pairs of a length and -128.
+    length = len(code.co_code)
+    units = length // 2
+    table = bytes([0xF8 | (n - 1) for n in [8] * (units // 8) + [units % 8] if n])
+    if sys.version_info < (3, 11):
+        table = bytes([length, 0x80])
+    exec(code.replace(co_linetable=table), names)
+    gpu.memreplay_place.restype = ctypes.c_char_p
+    _, _, *frames = gpu.memreplay_place(0, byref(c_uint64())).decode().split("\n")
+    assert frames[3:6] == ["/me/made.py", "0", "<module>"]
+
+
 def test_more_places_than_are_kept(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
     gpu.memreplay_count_places(1)

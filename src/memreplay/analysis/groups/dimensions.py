@@ -474,7 +474,8 @@ class Dimensions:
                 words.append(f":{frame.line}")
                 frames.append(frame)
             else:
-                words.append(f"{posixpath.basename(frame.file)}:{frame.line}")
+                line = f":{frame.line}" if frame.line else ""
+                words.append(posixpath.basename(frame.file) + line)
                 frames.append(frame)
         inward = tuple(reversed(frames))
         return Label(" > ".join(words), inward, tuple(range(len(inward))))

@@ -182,7 +182,8 @@ def _place(one: ValueRead) -> str:
     if not one.file:
         return f"{one.operator}, in a thread of C++ (a backward pass){times}"
     library = f", by {_short(one.through)}" if one.through else ""
-    return clean(f"{one.operator} in {one.function} {_short(one.file)}:{one.line}{library}{times}")
+    line = f":{one.line}" if one.line else ""
+    return clean(f"{one.operator} in {one.function} {_short(one.file)}{line}{library}{times}")
 
 
 def _short(file: str) -> str:

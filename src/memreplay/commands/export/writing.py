@@ -89,10 +89,7 @@ def _load(fmt: str) -> None:
     with suppress(ImportError):
         import_module("memreplay.export.tables")
         writer_of(fmt)
-        # Its functions are registered when this is loaded, and may not be found meanwhile by a
-        # thread that writes (pyarrow 26: "No function registered with name: cast").
-        beside = {"parquet": "parquet", "arrow": "ipc"}.get(fmt, "compute")
-        import_module(f"pyarrow.{beside}")
+        import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
 
 
 def writer_of(fmt: str) -> Write:
@@ -105,6 +102,10 @@ def writer_of(fmt: str) -> Write:
         from memreplay.export.tables.ipc import write_arrow
 
         return write_arrow
+    # Arrow's functions are registered when this is loaded, and a thread that writes meanwhile may
+    # not find them (pyarrow 26: "No function registered with name: cast").
+    with suppress(ImportError):  # which is said when it is asked for
+        import_module("pyarrow.compute")
     from memreplay.export.tables import lines
 
     write: Write = getattr(lines, f"write_{fmt}")

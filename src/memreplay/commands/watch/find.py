@@ -93,4 +93,5 @@ def _short(group: Group) -> str:
     if not group.frames:
         return group.label
     frame = group.frames[0]
-    return f"{frame.function} {frame.file.rpartition('/')[2]}:{frame.line}"
+    place = frame.file.rpartition("/")[2] + (f":{frame.line}" if frame.line else "")
+    return f"{frame.function} {place}"

@@ -130,9 +130,9 @@ void asked_for_memory(void);
 void asked_for_card(int device);
 #define CALLED called(__func__)
 
-/* A handle: nothing is behind any of them. */
+/* Handles: nothing is behind any of them. */
 #define HANDLE ((void *)0x10)
-/* One that no other is like, of a stream, a graph or a library. PyTorch keeps things by them, as
+/* One that is not used twice, of a stream, a graph or a library: PyTorch keeps things by them, as
  * cuBLAS's workspaces. */
 void *new_handle(void);
 #define MAKES_HANDLE(function)      \

@@ -80,8 +80,9 @@ static void append_frames(char *into, size_t at) {
     for (int i = 0; frame && i < FRAMES; i++) {
         void *code = python.code(frame);
         size_t next = append_name(into, at, code, "co_filename");
+        int line = python.line(frame); /* -1 of code that no line stands for */
         if (next < TEXT)
-            next += snprintf(into + next, TEXT - next, "\n%d", python.line(frame));
+            next += snprintf(into + next, TEXT - next, "\n%d", line < 0 ? 0 : line);
         next = append_name(into, next, code, "co_name");
         void *back = python.back(frame);
         if (code)

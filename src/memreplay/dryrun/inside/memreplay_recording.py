@@ -165,7 +165,7 @@ class Recording:
             context = beside("facts", RECORDING).history_context(str(self.torch.__version__))
             try:
                 begin(
-                    # Older versions do not know the word; they need none.
+                    # Not where that is the default: before 2.1 the word is not known.
                     **({} if context == "all" else {"context": context}),
                     stacks=TOLD.get("MEMREPLAY_DRYRUN_STACKS", "python"),
                     max_entries=int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),

@@ -14,6 +14,7 @@ from memreplay.engine.read.value cimport *
 cdef enum:
     NODES_FREE = 48 << 20    # bytes of kept values that any file may have
 
+
 cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
     cdef int64_t[2] key
     key[0] = a

@@ -18,7 +18,7 @@ def frame_name(frame: Frame) -> str:
 
 
 def has_place(frame: Frame) -> bool:
-    """Whether a frame says where it is: C++ frames have `??` and no line."""
+    """Whether a frame says where it is: most C++ frames have `??` and no line."""
     return bool(frame.line) or frame.file not in ("", "??")
 
 

@@ -89,7 +89,7 @@ def test_what_registers_functions_is_loaded_before_threads_write(fmt: str) -> No
     """Else one that writes may not find its own meanwhile."""
     ask = (
         "import sys; from memreplay.commands.export import writing; "
-        f"writing._load({fmt!r}); print('pyarrow.compute' in sys.modules)"
+        f"writing.writer_of({fmt!r}); print('pyarrow.compute' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

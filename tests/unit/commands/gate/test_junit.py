@@ -5,9 +5,10 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.gate.junit import render_gate_junit
-from memreplay.commands.gate.result import GateReport
+from memreplay.commands.gate.result import Cause, GateReport
 from tests.conftest import ROOT
 from tests.unit.commands.gate.gates import HOSTILE, PASSED, WHOLE
 
@@ -45,6 +46,16 @@ def test_counts_and_outcomes() -> None:
         "max-peak (held)",
         "attention grows: max-growth (held of attention in ProfilerStep)",
     ]
+
+
+def test_a_place_without_a_line() -> None:
+    cause = Cause("f a.py", 1, function="f", file="/job/a.py")
+    failed = next(one for one in WHOLE.files[0].findings if one.failed)
+    report = replace(
+        WHOLE, files=(replace(WHOLE.files[0], findings=(replace(failed, causes=(cause,)),)),)
+    )
+    (failure,) = ElementTree.fromstring(render_gate_junit(report)).iter("failure")
+    assert failure.text == "f (/job/a.py)"
 
 
 def test_names_are_escaped() -> None:

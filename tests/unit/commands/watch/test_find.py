@@ -9,6 +9,7 @@ import pytest
 import memreplay
 from memreplay.commands.watch.find import watched_devices
 from memreplay.snapshot.model import Group, MeasureName
+from tests import build
 from tests.conftest import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").rglob("*.pkl.gz"))
@@ -47,6 +48,14 @@ def name_of(group: Group) -> str:
         return group.label
     frame = group.frames[0]
     return f"{frame.function} {frame.file.split('/')[-1]}:{frame.line}"
+
+
+def test_a_place_without_a_line() -> None:
+    frames = [("f", "/job/a.py", 2**64 - 1)]
+    built = build.SnapshotBuilder().alloc(0x1000, 512, frames=frames).build()
+    (one,) = watched_devices(memreplay.open(build.dump(built)))
+    assert one.largest is not None
+    assert (one.largest.by, one.largest.label) == ("frame", "f a.py")
 
 
 def test_limits() -> None:
