@@ -234,14 +234,14 @@ class Program:
         torch = self.torch
         self.name("compiled")
 
-        @torch.compile
         def function(x: Any, y: Any) -> Any:
             return torch.nn.functional.softmax(x @ y, dim=-1) + x.sum() * 2
 
+        compiled = torch.compile(function)
         try:
             for _ in range(3):
                 x = torch.ones(256, 256, device="cuda", requires_grad=True)
-                function(x, x).sum().backward()
+                compiled(x, x).sum().backward()
         except Exception as error:
             print(f"torch.compile: {type(error).__name__}", file=sys.stderr)
             return False

@@ -15,11 +15,18 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.trust.trust import verdict
+from memreplay.snapshot.model import MeasureName
 from tests import oracle
 from tests.compare import assert_like_oracle
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "cuda"
-MEASURES = ("requested", "active", "allocated", "reserved")  # of memory_stats()
+# Those of memory_stats().
+MEASURES: tuple[MeasureName, ...] = ("requested", "active", "allocated", "reserved")
+    "requested",
+    "active",
+    "allocated",
+    "reserved",
+)  # of memory_stats()
 NAMES = ["compiled", "cpp", "default", "expandable", "late"]
 
 
@@ -72,6 +79,7 @@ def test_why_the_request_failed(path: Path, told: Any) -> None:
     (one,) = mr.oom(mr.open(path)).devices[0].ooms
     assert (one.cause, one.request_bytes) == ("capacity", 1 << 42)
     assert f"Tried to allocate {one.request_bytes / (1 << 30):.2f} GiB" in told["oom"]
+    assert one.device_free_bytes is not None
     assert f"of which {one.device_free_bytes / (1 << 30):.2f} GiB is free" in told["oom"]
 
 
