@@ -22,11 +22,6 @@ from tests.compare import assert_like_oracle
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "cuda"
 # Those of memory_stats().
 MEASURES: tuple[MeasureName, ...] = ("requested", "active", "allocated", "reserved")
-    "requested",
-    "active",
-    "allocated",
-    "reserved",
-)  # of memory_stats()
 NAMES = ["compiled", "cpp", "default", "expandable", "late"]
 
 
