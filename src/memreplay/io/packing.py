@@ -62,7 +62,9 @@ def packed(out: IO[bytes], packing: Packing | None) -> Iterator[IO[bytes]]:
         return
     compressor = _compressor(packing)
     yield cast("IO[bytes]", _Packed(out, compressor))
-    out.write(compressor.flush())
+    with _memory_by_its_name():
+        last = compressor.flush()
+    out.write(last)
 
 
 class _Packed:
@@ -73,8 +75,24 @@ class _Packed:
         self._compressor = compressor
 
     def write(self, data: bytes) -> int:
-        self._out.write(self._compressor.compress(data))
+        with _memory_by_its_name():
+            packed = self._compressor.compress(data)
+        self._out.write(packed)
         return len(data)
+
+
+@contextmanager
+def _memory_by_its_name() -> Iterator[None]:
+    """A want of memory is a MemoryError, whatever a library calls it: zstandard has an error of its
+    own for all that fails ("Allocation error : not enough memory")."""
+    try:
+        yield
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        if "memory" not in str(error):
+            raise
+        raise MemoryError from error
 
 
 def _compressor(packing: Packing) -> _Compressor:

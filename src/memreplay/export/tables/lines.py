@@ -68,7 +68,8 @@ def _joined(lists: pa.ListArray, between: str) -> pa.Array:
     import pyarrow.compute as pc
 
     pa = arrow()
-    return pc.binary_join(lists.cast(pa.list_(pa.string())), between)
+    # A text that it makes a scalar of itself is a TypeError where memory is out.
+    return pc.binary_join(lists.cast(pa.list_(pa.string())), pa.scalar(between))
 
 
 def _objects(table: Table, batch: pa.RecordBatch, after: str) -> memoryview:
@@ -94,7 +95,8 @@ def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
 
     pa = arrow()
     if column.type == "ids":
-        found = pc.binary_join_element_wise("[", _joined(values, ", "), "]", "")
+        opening, closing, nothing = map(pa.scalar, ("[", "]", ""))
+        found = pc.binary_join_element_wise(opening, _joined(values, ", "), closing, nothing)
     elif column.type == "text":
         values = own_words(values)  # to spell all of them for each batch would take the square
         words = pa.array(
@@ -103,4 +105,4 @@ def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
         found = pa.DictionaryArray.from_arrays(values.indices, words).cast(pa.string())
     else:
         found = values.cast(pa.string())
-    return pc.fill_null(found, "null")
+    return pc.fill_null(found, pa.scalar("null"))

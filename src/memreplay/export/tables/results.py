@@ -167,4 +167,4 @@ def _json(column: pa.Array) -> pa.Array:
             [json_inert(json.dumps(word)) for word in coded.dictionary.to_pylist()], pa.string()
         )
         found = pa.DictionaryArray.from_arrays(coded.indices, words).cast(pa.string())
-    return pc.fill_null(found, "null")
+    return pc.fill_null(found, pa.scalar("null"))
