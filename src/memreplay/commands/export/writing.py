@@ -86,7 +86,7 @@ def _load(fmt: str) -> None:
     # Its own allocators keep what they are given back: 65 MiB more for 500 MB, and not faster. Read
     # when pyarrow is loaded: what its C++ allocates is not under set_memory_pool().
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    with suppress(ImportError):
+    with suppress(ImportError, MemoryError):  # which are met again, and said, by who writes
         import_module("memreplay.export.tables")
         writer_of(fmt)
         import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")

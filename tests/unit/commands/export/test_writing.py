@@ -93,3 +93,15 @@ def test_what_registers_functions_is_loaded_before_threads_write(fmt: str) -> No
     )
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+def test_what_is_loaded_beside_fails_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not in a thread, which would print a traceback."""
+
+    def out_of_memory(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(writing, "import_module", out_of_memory)
+    writing._load("csv")
+    with pytest.raises(MemoryError):
+        writing.writer_of("csv")
