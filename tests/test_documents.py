@@ -69,6 +69,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "ci/cross": SCRIPTS,
         "ci/viewers": SCRIPTS,
         "ci/truth": SCRIPTS,
+        "python -m tests.truth --python python3 --gpu": "needs a GPU",
         "make fuzz": SCRIPTS,
         "make faults": SCRIPTS,
         "make mutants": SCRIPTS,

@@ -160,6 +160,9 @@ class Queries:
         # Arrow raises OSError and ValueError for what DuckDB says while rows are read.
         if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
             raise item
+        # What a table raises while DuckDB reads it comes as a text, with its traceback.
+        if str(item).rstrip().endswith("MemoryError"):
+            raise MemoryError from None
         denied = isinstance(item, self._duckdb.PermissionException) and not self._allow_files
         hint = f"; {self._denied}" if denied else self._whose(str(item))
         raise UsageError(_words(str(item)) + hint) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,3 +22,18 @@ def test_too_little_memory_to_begin_with(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(duckdb, "connect", fail)
     with pytest.raises(MemoryError, match="Allocation failure"):
         Queries({})
+
+
+def test_memory_that_is_out_where_a_table_is_read() -> None:
+    """DuckDB says it in a text with a traceback."""
+    pa = pytest.importorskip("pyarrow")
+
+    def batches() -> Iterator[Any]:
+        raise MemoryError
+        yield
+
+    schema = pa.schema([("n", pa.int64())])
+    queries = Queries({"t": pa.RecordBatchReader.from_batches(schema, batches())})
+    asked = queries.result("select sum(n) from t")
+    with pytest.raises(MemoryError), asked as rows:
+        assert rows is None or list(rows)
