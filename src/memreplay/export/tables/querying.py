@@ -161,8 +161,9 @@ class Queries:
         if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
             raise item
         # What a table raises while DuckDB reads it comes as a text, with its traceback.
-        if str(item).rstrip().endswith("MemoryError"):
-            raise MemoryError from None
+        kind, _, words = str(item).rstrip().rpartition("\n")[2].partition(": ")
+        if kind == "MemoryError":
+            raise MemoryError(words) from None
         denied = isinstance(item, self._duckdb.PermissionException) and not self._allow_files
         hint = f"; {self._denied}" if denied else self._whose(str(item))
         raise UsageError(_words(str(item)) + hint) from None
