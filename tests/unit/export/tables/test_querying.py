@@ -36,5 +36,5 @@ def test_memory_that_is_out_where_a_table_is_read() -> None:
     schema = pa.schema([("n", pa.int64())])
     queries = Queries({"t": pa.RecordBatchReader.from_batches(schema, batches())})
     asked = queries.result("select sum(n) from t")
-    with pytest.raises(MemoryError, match="^no memory left for replay$"), asked as rows:
+    with pytest.raises(MemoryError, match=r"^no memory left for replay$"), asked as rows:
         assert rows is None or list(rows)
