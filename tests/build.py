@@ -7,6 +7,8 @@ that a reader must refuse.
 
 from __future__ import annotations
 
+import base64
+import json
 import pickle
 import pickletools
 import random
@@ -671,6 +673,35 @@ class Ops:
 
 
 _CODES = {op.name: op.code.encode("latin-1") for op in pickletools.opcodes}
+
+
+# --------------------------------------------------------------------------------------------------
+# Snapshots inside of other files
+# --------------------------------------------------------------------------------------------------
+
+
+def viewer_page(*snapshots: bytes) -> bytes:
+    """The page that torch.cuda._memory_viz trace_plot writes, of one pickle or several.
+
+    Like PyTorch's `_format_viz`, it pads each pickle with 1 to 3 zeros.
+    """
+    files = []
+    for data in snapshots:
+        padded = data + b"\0" * (3 - len(data) % 3)
+        files.append({"name": "snapshot.pickle", "base64": base64.b64encode(padded).decode()})
+    return f"""
+<!DOCTYPE html>
+<html>
+<head>
+</head>
+<body>
+<script type="module">
+import {{add_local_files}} from "https://cdn.jsdelivr.net/gh/pytorch/pytorch@main/MemoryViz.js"
+const local_files = {json.dumps(files)}
+add_local_files(local_files, 'Active Memory Timeline')
+</script>
+</body>
+""".encode()
 
 
 # --------------------------------------------------------------------------------------------------

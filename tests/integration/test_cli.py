@@ -421,3 +421,23 @@ def test_fragmentation_and_oom_of_the_example() -> None:
     in_map = sum(segment["in_use_bytes"] for segment in mapped["map"])
     assert in_map == first["active_bytes"] == active["devices"][0]["final_bytes"]
     assert run("oom", EXAMPLE).returncode == 0
+
+
+def test_a_page_of_pytorchs_viewer_is_read_as_its_snapshot(tmp_path: Path) -> None:
+    plain = gzip.decompress(EXAMPLE.read_bytes())
+    page = tmp_path / "trace_plot.html"
+    page.write_bytes(build.viewer_page(plain))
+    packed = tmp_path / "trace_plot.html.gz"
+    packed.write_bytes(gzip.compress(page.read_bytes()))
+    want = load("peak", EXAMPLE)
+    for file in (page, packed):
+        assert load("peak", file) == {**want, "file": str(file)}
+    assert run("gate", page, "--base", EXAMPLE, "--max-growth", "0%").returncode == 0
+    out = tmp_path / "snap.pkl"
+    assert run("convert", page, "-o", out).returncode == 0
+    assert out.read_bytes().rstrip(b"\0") == plain.rstrip(b"\0")
+    empty = tmp_path / "empty.html"
+    empty.write_text("<!DOCTYPE html><html></html>")
+    done = run("peak", empty)
+    assert done.returncode == 3
+    assert "an HTML page without a snapshot in it" in done.stderr

@@ -35,7 +35,7 @@ from memreplay.export.viewers.tracks import trace_report
 from memreplay.render.document import Table
 from memreplay.render.holders import group_rows
 from memreplay.snapshot.model import WAYS, Filters, Group, MeasureName, When
-from tests import oracle, oracle_allocations, oracle_measures
+from tests import build, oracle, oracle_allocations, oracle_measures
 from tests.commanding import command_runner
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
@@ -63,6 +63,11 @@ PEAKS = {
 
 def test_equals_the_oracle(corpus_file: Path) -> None:
     assert_like_oracle(corpus_file, oracle.load(corpus_file.read_bytes()))
+
+
+def test_a_page_of_pytorchs_viewer_is_its_snapshot(corpus_file: Path) -> None:
+    data = corpus_file.read_bytes()
+    assert_like_oracle(build.viewer_page(data), oracle.load(data))
 
 
 def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:

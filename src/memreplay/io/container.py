@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,6 @@ FOREIGN = (
     (b"\x93NUMPY", "not a memory snapshot, but a NumPy array", RECORD),
     (b"PAR1", "not a memory snapshot, but a Parquet file", TABLES),
     (b"ARROW1", "not a memory snapshot, but an Arrow file", TABLES),
-    (b"<!DOCTYPE", "not a memory snapshot, but an HTML page", RECORD),
-    (b"<html", "not a memory snapshot, but an HTML page", RECORD),
     (b"7z\xbc\xaf\x27\x1c", "7z archives are not supported", UNPACK),
 )
 
@@ -61,6 +60,10 @@ MAGIC = (
     (b"BZh", "bzip2"),
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),
+)
+HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 
 DEPTH = 2  # layers that are unwrapped: a .pkl.gz in a .zip
@@ -155,6 +158,10 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
                 raise _zip_as_a_stream(head, where)
             member = _open_zip(raw, head)
             fill, position = _Metered("zip", _zip_fill(raw, member), raw, ratio), raw.tell
+        elif kind == "html":
+            from memreplay.io.viewer_page import PageSnapshots  # late: few files are pages
+
+            fill = PageSnapshots(_after(head, fill)).fill
         else:
             fill = _Metered(kind, _Members(kind, _after(head, fill), raw).fill, raw, ratio)
         kinds.append(kind)
@@ -187,7 +194,7 @@ def _kind_of(head: bytes) -> str | None:
             raise TruncatedError(
                 f"truncated file: need {len(magic)} bytes, {len(head)} there", hint=AGAIN
             )
-    return None
+    return "html" if HTML.match(head) else None
 
 
 def _after(head: bytes, fill: Fill) -> Fill:

@@ -31,9 +31,6 @@ _PICKLE = re.compile(
     r"\([dlt](?:(?:p\d*)?(?:\s|\Z)|[(VSIFLcgNs.a\])])"
     r"|\(*(?:[ci][\w.]+\n[\w.]+\n|[IL]-?\d+L?\n|F[-\d.e]+\n|[SV][^\n]*\n[p.]|P\S*\n[.p]|[\])}])"
 )
-_HTML = re.compile(
-    r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
-)
 _PYTHON = re.compile(
     r"\s*(?:#[^\n]*\n\s*)*(?:import \w|from [\w.]+ import|def \w+\(|class \w+[(:]|@\w+|async def"
     r"|if __name__|[\"']{3})"
@@ -48,7 +45,6 @@ _TEXTS = (
     (_ANNEX, "a git-annex pointer: the file itself is not here", "get it with git annex get"),
     (re.compile(r"#!.*python"), "Python source", _DUMP),
     (re.compile(r"#!"), "a script", _DUMP),
-    (_HTML, "an HTML page", "download the file itself, not the page that shows it"),
     (re.compile(r"\s*<\?xml|\s*<svg"), "XML", RECORD),
     (re.compile(r"Traceback \(most recent call last\)"), "a Python traceback", RECORD),
     (_PYTHON, "Python source", _DUMP),

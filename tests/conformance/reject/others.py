@@ -12,6 +12,7 @@ from tests.build import Ops
 from tests.conformance.cases import EVENT, Reject, trace
 
 _SOUND = build.dump(trace(EVENT))
+_PAGE = build.viewer_page(_SOUND)
 _PACKED = gzip.compress(_SOUND)
 
 
@@ -39,7 +40,15 @@ CASES: dict[str, Reject] = {
         b"PK\x03\x04" + bytes(40), SnapshotError, r"a zip archive, as torch\.save writes .byte 0"
     ),
     "PNG": Reject(b"\x89PNG\r\n\x1a\n" + bytes(40), SnapshotError, "a PNG picture"),
-    "an HTML page": Reject(b"<!DOCTYPE html><html>", SnapshotError, "an HTML page"),
+    "an HTML page": Reject(
+        b"<!DOCTYPE html><html>", SnapshotError, "an HTML page without a snapshot in it"
+    ),
+    "a page, cut off": Reject(
+        _PAGE[: _PAGE.index(b"gAS") + 30], TruncatedError, "the page ends inside its snapshot"
+    ),
+    "a page of bad base64": Reject(
+        _PAGE.replace(b"gAS", b"g.S"), SnapshotError, "damaged base64 in the page"
+    ),
     "gzip, cut off": Reject(_PACKED[: len(_PACKED) // 2], TruncatedError, "truncated gzip stream"),
     "gzip, of nothing": Reject(gzip.compress(b""), TruncatedError, "need 1 byte, 0 left"),
     "gzip, a wrong checksum": Reject(

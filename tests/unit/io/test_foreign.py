@@ -26,8 +26,6 @@ NAMED = [
     (b"#!/usr/bin/env python3\nimport os\n", "Python source"),
     (b"#!/bin/sh\nset -e\n", "a script"),
     (b"class Model(nn.Module):\n", "Python source"),
-    (b"\n\n<!doctype HTML>\n<html>", "an HTML page"),
-    (b"<!-- saved -->\n<HTML><body>", "an HTML page"),
     (b'<?xml version="1.0"?><svg>', "XML"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", "a git-lfs pointer"),
     (b"/annex/objects/SHA256E-s12--ab.pkl\n", "a git-annex pointer"),
