@@ -33,8 +33,8 @@ class Ended(NamedTuple):
     seconds: float
 
 
-class Server:
-    """Runs cases with the torch of one Python. It writes PID.pickle, PID.json and PID.truth."""
+class TorchEnvironment:
+    """What the torch of one Python is to run in: dry, or on a card of this machine."""
 
     def __init__(self, python: str, folder: Path, *, gpu: bool = False) -> None:
         self.folder = folder
@@ -53,13 +53,6 @@ class Server:
         """That in which its torch runs."""
         if not gpu:
             self.run_dry(python)
-        self.process = subprocess.Popen(
-            [python, "-m", "tests.truth.server"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-        )
 
     def run_dry(self, python: str) -> None:
         """Prepare for a machine that has no card."""
@@ -75,6 +68,20 @@ class Server:
         }
         if torch.cudnn is not None:
             self.environment["MEMREPLAY_CUDNN"] = str(torch.cudnn)
+
+
+class Server(TorchEnvironment):
+    """Runs cases with the torch of one Python. It writes PID.pickle, PID.json and PID.truth."""
+
+    def __init__(self, python: str, folder: Path, *, gpu: bool = False) -> None:
+        super().__init__(python, folder, gpu=gpu)
+        self.process = subprocess.Popen(
+            [python, "-m", "tests.truth.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
 
     def __enter__(self) -> Server:
         return self

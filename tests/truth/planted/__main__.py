@@ -1,0 +1,124 @@
+"""Runs planted programs and prints how many verdicts are right: `python -m tests.truth.planted`.
+
+python -m tests.truth.planted --python VENV/bin/python [--only TEXT ...] [--kinds KIND ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from memreplay.dryrun import cards
+from tests.truth.cases import A100
+from tests.truth.planted.judge import ERROR, VERDICTS, Judged, judge
+from tests.truth.running import INSIDE, TorchEnvironment
+
+KINDS = ("recorder", "python", "bare", "late", "ring")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True, help="of the environment that has torch")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="programs whose name has one of these"
+    )
+    parser.add_argument("--kinds", nargs="*", default=KINDS, help="of recording; or short")
+    parser.add_argument("--keep", type=Path, help="write snapshots there, and leave them")
+    parser.add_argument("--again", action="store_true", help="judge what --keep has; run nothing")
+    parser.add_argument("--at-once", type=int, default=2, help="how many programs run at a time")
+    asked = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        if asked.keep:
+            asked.keep.mkdir(exist_ok=True, parents=True)
+        judged, failed = again(asked) if asked.again else run(Path(temporary), asked)
+    for one in sorted(judged):
+        for verdict, words in one.wrong:
+            print(f"{one.name}, {one.kind}: {verdict}: {words}")
+    print(*table(judged, asked.kinds), sep="\n")
+    wrong = sum(bool(one.wrong) for one in judged)
+    print(
+        f"{len(judged) - wrong} of {len(judged)} recordings of"
+        f" {len({one.name for one in judged})} programs are judged right,"
+        f" {time.monotonic() - began:.0f} s"
+    )
+    return int(bool(wrong or failed or not judged))
+
+
+def run(folder: Path, asked: argparse.Namespace) -> tuple[list[Judged], int]:
+    torch = TorchEnvironment(asked.python, folder)
+    environment = torch.environment | cards.environment(cards.find(A100), cuda=torch.cuda)
+    # Nothing of a dry run is recorded, and memreplay's recorder is not to know that this is one.
+    environment = {k: v for k, v in environment.items() if not k.startswith("MEMREPLAY_DRYRUN")}
+    environment["PYTHONPATH"] = environment["PYTHONPATH"].removeprefix(f"{INSIDE}{os.pathsep}")
+    command = [asked.python, "-m", "tests.truth.planted.server", str(folder)]
+    command += ["--only", *asked.only, "--kinds", *asked.kinds, "--at-once", str(asked.at_once)]
+    judged = []
+    failed = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        expected = int(process.stdout.readline() or 0)
+        for line in process.stdout:
+            ended = json.loads(line)
+            expected -= 1
+            if ended["status"]:
+                wrong = ((ERROR, f"ended with {ended['status']}"),)
+                judged.append(Judged(ended["name"], ended["kind"], wrong, False, False))
+                continue
+            snapshot = folder / f"{ended['pid']}.pickle"
+            judged.append(judge(snapshot))
+            for kind in (".pickle", ".truth.json"):
+                if asked.keep:
+                    name = f"{ended['name']}.{ended['kind']}{kind}"
+                    shutil.move(snapshot.with_suffix(kind), asked.keep / name)
+                else:
+                    snapshot.with_suffix(kind).unlink()
+        failed = process.wait()
+    return judged, failed + expected
+
+
+def again(asked: argparse.Namespace) -> tuple[list[Judged], int]:
+    """What was kept by an earlier run."""
+    names = [path.name.rpartition(".")[0] for path in sorted(asked.keep.glob("*.*.pickle"))]
+    chosen = [
+        name
+        for name in names
+        if name.rpartition(".")[2] in asked.kinds
+        and (not asked.only or any(text in name for text in asked.only))
+    ]
+    return [judge(asked.keep / f"{name}.pickle") for name in chosen], 0
+
+
+def table(judged: list[Judged], kinds: list[str]) -> list[str]:
+    """How many recordings of each kind have which verdict."""
+    columns = ("right", *VERDICTS, "of", "unsure", "steps guessed")
+    rows = [["", *columns]]
+    for kind in kinds:
+        ours = [one for one in judged if one.kind == kind]
+        counts = Counter(
+            verdict for one in ours for verdict in {verdict for verdict, _ in one.wrong}
+        )
+        right = sum(not one.wrong for one in ours)
+        row = [right, *(counts[verdict] for verdict in VERDICTS), len(ours)]
+        row += [sum(one.unsure for one in ours), sum(one.guessed for one in ours)]
+        rows.append([kind, *map(str, row)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

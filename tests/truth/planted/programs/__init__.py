@@ -1,0 +1,1 @@
+"""The programs, several to a file: each is a function with `@planted`."""

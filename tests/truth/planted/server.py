@@ -1,0 +1,78 @@
+"""Runs planted programs, each in each kind of recording, in a fork of one process with torch.
+
+It is started with the libraries of a dry run preloaded, and nothing else of one: what is recorded
+is what the program asks PyTorch for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import sys
+import time
+import traceback
+
+import torch
+import torch._dynamo  # what optimizers import, which takes as long as torch itself
+
+from tests.truth.planted import programs, truth
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--kinds", nargs="*", default=list(truth.KINDS))
+    parser.add_argument("--at-once", type=int, default=2)
+    asked = parser.parse_args()
+    for module in pkgutil.iter_modules(programs.__path__):
+        importlib.import_module(f"{programs.__name__}.{module.name}")
+    chosen = [
+        program
+        for name, program in truth.programs.items()
+        if not asked.only or any(text in name for text in asked.only)
+    ]
+    cases = [(program, kind) for program in chosen for kind in asked.kinds]
+    print(json.dumps(len(cases)), flush=True)
+    gc.collect()
+    gc.freeze()
+    running: dict[int, tuple[str, str, float]] = {}
+    for program, kind in cases:
+        pid = os.fork()
+        if not pid:
+            run(program, kind, asked.folder)
+        running[pid] = program.name, kind, time.monotonic()
+        while len(running) >= asked.at_once:
+            say(running)
+    while running:
+        say(running)
+
+
+def say(running: dict[int, tuple[str, str, float]]) -> None:
+    pid, status = os.wait()
+    name, kind, began = running.pop(pid)
+    took = time.monotonic() - began
+    ended = {"name": name, "kind": kind, "pid": pid, "status": status, "seconds": took}
+    print(json.dumps(ended), flush=True)
+
+
+def run(program: truth.Program, kind: str, folder: str) -> None:
+    status = 1
+    try:
+        gc.collect()
+        torch.manual_seed(0)
+        truth.run(program, kind, folder)
+        status = 0
+    except BaseException:
+        print(f"{program.name}, {kind}:", file=sys.stderr)
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(status)  # without the end of a Python that has torch, which takes a while
+
+
+if __name__ == "__main__":
+    main()
