@@ -203,7 +203,8 @@ class When(Record, frozen=True):
     highest separate peak of the measure, 1 the peak itself. `start`, `end`: before the first, after
     the last event. `annotation`: the first one called `name`, or, if none is called so, the k-th of
     NAME for a name of the form NAME#k (from 1; -1 is the last). `address`: after the first
-    allocation with the address `value` in it, or the one of the number `name`, was made."""
+    allocation with the address `value` in it, or the one of the number `name`, was made; a number
+    that begins with `_` is the one that PyTorch's viewer shows."""
     value: int = 0
     """The event, the microseconds, the number of the peak, or the address; else 0."""
     name: str | None = None

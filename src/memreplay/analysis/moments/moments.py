@@ -40,7 +40,7 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
     if when.kind == "address":
         from memreplay.analysis.moments.addresses import event_of, life_of
 
-        return event_of(usage, life_of(usage, when))
+        return event_of(usage, life_of(snap, usage, when))
     if replay.events == 0:
         raise UsageError(f"device {replay.device} has no events, and so no times")
     time = when.value

@@ -108,7 +108,8 @@ Examples:
     type=AddressType(),
     multiple=True,
     metavar="ADDR[#K]",
-    help="When an address was allocated (0x7f12a0000000), the K-th time (-1: the last), and how"
+    help="When an address was allocated (0x7f12a0000000), the K-th time (-1: the last), or a block"
+    " as PyTorch's viewer shows it (b7f12a0000000_2), and how"
     " long it lived.",
 )
 @click.option("--start", "at_start", is_flag=True, help="Before the first event.")

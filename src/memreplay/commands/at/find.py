@@ -167,8 +167,8 @@ def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAlloc
     """The allocation that a moment of an address is of."""
     from memreplay.analysis.moments.addresses import life_of
 
-    life = life_of(usage, when)
     rows = _Rows(usage, event, grouper)
+    life = life_of(rows.snap, usage, when)
     native = usage.native
     if life.carried:
         n_bytes = memoryview(native.carried_weights())[life.row]

@@ -188,6 +188,8 @@ def when_words(when: When) -> str:
         edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge or "start"]
         return f"{edge} annotation {when.name}"
     if when.kind == "address":
+        if when.name and when.name.startswith("_"):
+            return f"b{when.value:x}{when.name} of PyTorch's viewer is allocated"
         return f"address 0x{when.value:x} is allocated" + (f", #{when.name}" if when.name else "")
     return {"start": "the start", "end": "the end"}[when.kind]
 

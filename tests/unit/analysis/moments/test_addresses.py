@@ -30,14 +30,14 @@ def test_equals_the_oracle(snapshot: build.Snapshot, shift: int) -> None:
                 if one.addr == address or one.addr < address < one.addr + one.size
             ]
             for number in range(1, len(there) + 1):
-                life = life_of(usage, When("address", address, str(number)))
+                life = life_of(snap, usage, When("address", address, str(number)))
                 assert life.total == len(there)
                 assert event_of(usage, life) in {one.alloc_index for one in there}
-            last = life_of(usage, When("address", address, "-1")) if there else None
+            last = life_of(snap, usage, When("address", address, "-1")) if there else None
             assert last is None or event_of(usage, last) == max(one.alloc_index for one in there)
             if not there:
                 with pytest.raises(UsageError, match="no allocation that was read"):
-                    life_of(usage, When("address", address))
+                    life_of(snap, usage, When("address", address))
 
 
 def test_what_was_there_before() -> None:
@@ -55,3 +55,68 @@ def test_reserved_memory_has_none() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(0x1000, 50).segment_alloc(0, 99).build()))
     with pytest.raises(UsageError, match="has no allocations to find"):
         at_report(snap, [When("address", 0x1000)], measure="reserved")
+
+
+def viewer_numbers(snapshot: build.Snapshot) -> dict[int, list[int]]:
+    """What MemoryViz.js (`annotate_snapshot`) numbers each event of each trace: how many frees of
+    its address have completed so far, over all traces."""
+    versions: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
+    for device, trace in enumerate(snapshot["device_traces"]):
+        found[device] = []
+        for event in trace:
+            address = event.get("addr", 0)
+            found[device].append(versions.setdefault(address, 0))
+            versions[address] += event["action"] == "free_completed"
+    return found
+
+
+@given(traces(max_devices=3))
+def test_equals_the_number_of_pytorchs_viewer(snapshot: build.Snapshot) -> None:
+    snap = mr.open(build.dump(snapshot))
+    numbers = viewer_numbers(snapshot)
+    for device in snap.devices:
+        usage = snap.replay(device).measure("requested")
+        for row, event in enumerate(oracle.trace_of(snapshot, device)):
+            if event["action"] != "alloc":
+                continue
+            name = f"_{numbers[device][row]}"
+            life = life_of(snap, usage, When("address", event["addr"], name))
+            # Two allocs without a free between them have one number: the first is meant.
+            if life.carried:
+                assert not any(
+                    one["action"] == "free_completed" and one["addr"] == event["addr"]
+                    for one in oracle.trace_of(snapshot, device)[:row]
+                )
+            else:
+                assert life.row <= row
+                meant = oracle.trace_of(snapshot, device)[life.row]
+                assert (meant["action"], meant["addr"]) == ("alloc", event["addr"])
+                assert numbers[device][life.row] == numbers[device][row]
+
+
+def test_numbers_of_pytorchs_viewer() -> None:
+    builder = SnapshotBuilder(devices=2).free(0x1000, 100)
+    for size in (10, 20, 30):
+        builder.alloc(0x1000, size).free(0x1000, size)
+    builder.alloc(0x1000, 40, 1).free(0x1000, 40, 1).alloc(0x1000, 50, 1)
+    snap = mr.open(build.dump(builder.build()))
+
+    def bytes_of(device: int, name: str) -> int:
+        usage = snap.replay(device).measure("requested")
+        life = life_of(snap, usage, When("address", 0x1000, name))
+        if life.carried:
+            return int(memoryview(usage.native.carried_weights())[life.row])
+        return usage.native.weight(life.row)
+
+    assert [bytes_of(0, f"_{n}") for n in range(4)] == [100, 10, 20, 30]
+    # The viewer counts on from one device's trace to the next one's.
+    assert [bytes_of(1, f"_{n}") for n in (4, 5)] == [40, 50]
+    usage = snap.replay(0).measure("requested")
+    with pytest.raises(UsageError, match=r"is b1000_4 in PyTorch's viewer: .* it has 0 to 3"):
+        life_of(snap, usage, When("address", 0x1000, "_4"))
+    with pytest.raises(UsageError, match="none begins at this address"):
+        life_of(snap, usage, When("address", 0x1001, "_0"))
+    part = mr.open(build.dump(builder.build()), start=3)
+    with pytest.raises(UsageError, match="counts from the first event of the recording"):
+        life_of(part, part.replay(0).measure("requested"), When("address", 0x1000, "_1"))
