@@ -43,7 +43,7 @@ class Setup(NamedTuple):
     cards: int = 1
     settings: str | None = None
     """As PYTORCH_ALLOC_CONF; None for what the environment says."""
-    stacks: str = "python"
+    stacks: str = "auto"
     max_entries: int | None = None
     timeout: float | None = None
     stdout: int | None = None

@@ -6,7 +6,9 @@ Only the standard library is needed: a dry run loads this file by its path, in a
 from __future__ import annotations
 
 import os
+import platform
 import re
+import sys
 
 TYPE_CHECKING = False
 
@@ -52,6 +54,39 @@ def history_context(version: str) -> str:
     on its way while a block is freed: who waits for it, as a checkpoint within another does, gets a
     SystemError. Where it takes no stacks of frees it does not."""
     return "alloc" if version.startswith("2.11.") else "all"
+
+
+# How PyTorch names C++ frames, and its older switch. It reads them once, at its first snapshot.
+SYMBOLIZE, OLD_SYMBOLIZE = "TORCH_SYMBOLIZE_MODE", "TORCH_DISABLE_ADDR2LINE"
+QUICK = ("dladdr", "fast")  # inside of the process
+
+
+def stacks_for(asked: str, torch: str) -> str:
+    """The `stacks` of PyTorch's recording: "python" or "all". `torch` is its folder.
+
+    "auto" means "all" if C++ frames cost little. That takes Linux on x86-64, the only platform on
+    which every version can unwind them, and a PyTorch that can name them inside of the process (2.4
+    and later). Other versions ask addr2line, which takes minutes for large programs.
+    """
+    if asked != "auto":
+        return asked
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return "python"
+    if "dladdr" not in header(torch, "torch", "csrc", "profiler", "unwind", "unwind.h"):
+        return "python"
+    chosen = os.environ.get(SYMBOLIZE)
+    if chosen is None and OLD_SYMBOLIZE in os.environ:
+        return "all" if os.environ[OLD_SYMBOLIZE] == "1" else "python"
+    return "all" if chosen is None or chosen in QUICK else "python"
+
+
+def name_frames_quickly() -> bool:
+    """Let PyTorch look C++ frames up inside of the process, unless the user chose a way: only their
+    names are needed. Returns whether that changed the environment."""
+    if SYMBOLIZE in os.environ or OLD_SYMBOLIZE in os.environ:
+        return False
+    os.environ[SYMBOLIZE] = "dladdr"
+    return True
 
 
 def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[str, Any]:

@@ -15,7 +15,13 @@ from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from memreplay.errors import MemreplayError, UsageError
-from memreplay.recording.facts import history_context, run_facts
+from memreplay.recording.facts import (
+    SYMBOLIZE,
+    history_context,
+    name_frames_quickly,
+    run_facts,
+    stacks_for,
+)
 from memreplay.recording.noting import Noting
 from memreplay.recording.writing import beside, checked, free_name, moved, write
 from memreplay.texts import clean
@@ -47,8 +53,9 @@ class Recorder:
         Models that are there before the recording. Others are found when they run.
     optimizer : torch.optim.Optimizer or list of them, optional
         Likewise.
-    stacks : {"python", "all"}
-        Which frames PyTorch records; those of C++ name operators, and take long to look up.
+    stacks : {"auto", "python", "all"}
+        Which frames PyTorch records. Those of C++ name operators and the backward pass. "auto"
+        records them where that is cheap: PyTorch 2.4 or later on x86-64 Linux.
     max_entries : int, optional
         Keep the last so many events alone; default: all.
     every : int, optional
@@ -75,7 +82,7 @@ class Recorder:
         *,
         model: Any = None,
         optimizer: Any = None,
-        stacks: Literal["python", "all"] = "python",
+        stacks: Literal["auto", "python", "all"] = "auto",
         max_entries: int | None = None,
         every: int | None = None,
         on_signal: bool = True,
@@ -88,8 +95,8 @@ class Recorder:
                 raise UsageError(f"{name}: a number, 1 or more")
         if "enabled" in history:
             raise UsageError("enabled: it cannot be chosen; all is recorded")
-        if stacks not in ("python", "all"):
-            raise UsageError('stacks: "python" or "all"')
+        if stacks not in ("auto", "python", "all"):
+            raise UsageError('stacks: "auto", "python" or "all"')
         self.path: str = checked(own_path(os.fspath(path)))
         """The file; when the recording has ended, where it was written."""
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
@@ -97,6 +104,7 @@ class Recorder:
         self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
         self.ooms: list[str] = []
         self.goes_on = False  # PyTorch's own recording
+        self.set_symbolize = False  # whether the environment says how to name frames because of us
         self.old_handler: Any = None
         self.dumping = False  # for a signal
         self.of = 0  # the process that it is of
@@ -175,12 +183,13 @@ class Recorder:
         """PyTorch's own recording, with the arguments that this version has."""
         record = self.devices.memory._record_memory_history
         entries = sys.maxsize if self.max_entries is None else self.max_entries
+        stacks = stacks_for(self.stacks, os.path.dirname(self.torch.__file__ or ""))
         wanted = {
             "context": history_context(str(self.torch.__version__)),
             "clear_history": True,
             **self.history,
             "enabled": "all",
-            "stacks": self.stacks,
+            "stacks": stacks,
             "max_entries": entries,
         }
         known = arguments(record, self.devices.memory)
@@ -192,6 +201,8 @@ class Recorder:
                 f"PyTorch {self.torch.__version__} does not record with {', '.join(unknown)};"
                 f" it has: {', '.join(sorted(known))}"
             )
+        if self.stacks == "auto" and stacks == "all":
+            self.set_symbolize = name_frames_quickly()
         record(**{name: value for name, value in wanted.items() if name in known})
         self.goes_on = True
         if wanted["context"] != "all" and "context" not in self.history:
@@ -215,6 +226,9 @@ class Recorder:
         if self.goes_on:
             self.goes_on = False
             self.devices.memory._record_memory_history(enabled=None)
+        if self.set_symbolize:
+            self.set_symbolize = False
+            os.environ.pop(SYMBOLIZE, None)
 
     def observe(self) -> None:
         """Writes a snapshot when PyTorch is out of memory, and when SIGUSR1 comes."""

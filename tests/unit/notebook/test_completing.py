@@ -20,7 +20,7 @@ from tests.unit.notebook.shells import Shell
         ("%memreplay peak --format ", ["text", "json"]),
         ("%memreplay nothing --x", []),
         ("%%memreplay --max", ["--max-entries"]),
-        ("%%memreplay --stacks ", ["python", "all"]),
+        ("%%memreplay --stacks ", ["auto", "python", "all"]),
     ],
 )
 def test_words(text: str, found: list[str]) -> None:

@@ -6,6 +6,7 @@ Blocks are told to nobody: no category is noted with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -82,3 +83,11 @@ class Torch(ModuleType):
         for observer in self.observers:
             observer(0, SIZE, SIZE, 0)
         raise OutOfMemoryError("CUDA out of memory.")
+
+
+def make_torch(folder: Path, unwind: str = "enum class Mode { addr2line, fast, dladdr };") -> str:
+    """A folder of PyTorch with the header that says how it can name C++ frames."""
+    path = folder / "include/torch/csrc/profiler/unwind/unwind.h"
+    path.parent.mkdir(parents=True)
+    path.write_text(unwind)
+    return str(folder)

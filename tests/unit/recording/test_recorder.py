@@ -15,8 +15,9 @@ import pytest
 import memreplay as mr
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording import recorder as module
+from memreplay.recording.facts import SYMBOLIZE
 from memreplay.recording.recorder import Recorder, own_path, ran_out
-from tests.unit.recording.stand_in import OutOfMemoryError, Torch
+from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
 
 
 @pytest.fixture
@@ -61,6 +62,21 @@ def test_it_is_written_at_the_end(
     assert said[0].startswith("memreplay: categories are not recorded: ")
     assert said[1:] == [f"memreplay: wrote {path} (0.0 MB)"]
     assert recorder.path == str(path)
+
+
+def test_cpp_frames_are_recorded_where_they_are_cheap(
+    torch: Torch, tmp_path: Path, linux: pytest.MonkeyPatch
+) -> None:
+    torch.__file__ = make_torch(tmp_path / "torch") + "/__init__.py"
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        assert os.environ[SYMBOLIZE] == "dladdr"
+    assert torch.memory.asked[0]["stacks"] == "all"
+    assert SYMBOLIZE not in os.environ
+    # What was asked for stays, and PyTorch names frames its own way.
+    for stacks in ("all", "python"):
+        with mr.record(tmp_path / f"{stacks}.pickle", stacks=stacks, quiet=True):
+            assert SYMBOLIZE not in os.environ
+        assert torch.memory.asked[-2]["stacks"] == stacks
 
 
 def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(

@@ -555,8 +555,9 @@ def history_options(function: F) -> F:
     )(function)
     return click.option(
         "--stacks",
-        type=click.Choice(["python", "all"]),
-        default="python",
+        type=click.Choice(["auto", "python", "all"]),
+        default="auto",
         show_default=True,
-        help="Which frames to record; with those of C++ it takes longer.",
+        help="Which frames to record. C++ frames (all) name operators and the backward pass; auto"
+        " records them where that is cheap.",
     )(function)

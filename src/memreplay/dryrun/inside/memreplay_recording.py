@@ -162,12 +162,17 @@ class Recording:
         self.keep_counters()
         if self.own:
             self.note()
-            context = beside("facts", RECORDING).history_context(str(self.torch.__version__))
+            facts = beside("facts", RECORDING)
+            context = facts.history_context(str(self.torch.__version__))
+            asked = TOLD.get("MEMREPLAY_DRYRUN_STACKS", "auto")
+            stacks = facts.stacks_for(asked, os.path.dirname(self.torch.__file__))
+            if asked == "auto" and stacks == "all":
+                facts.name_frames_quickly()
             try:
                 begin(
                     # Not where that is the default: before 2.1 the word is not known.
                     **({} if context == "all" else {"context": context}),
-                    stacks=TOLD.get("MEMREPLAY_DRYRUN_STACKS", "python"),
+                    stacks=stacks,
                     max_entries=int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
                 )
             except RuntimeError as error:  # an allocator of the program's own: it runs without us

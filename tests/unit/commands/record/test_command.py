@@ -40,7 +40,7 @@ def test_what_the_program_is_told(tmp_path: Path) -> None:
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
     assert done.stdout == (
         '{"every": null, "max_entries": null, "overwrite": false,'
-        f' "path": "{path}", "stacks": "python"}}\n'
+        f' "path": "{path}", "stacks": "auto"}}\n'
     )
     more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
     done = run(tmp_path, *more, "--", sys.executable, "-c", RECORDED)
