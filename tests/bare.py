@@ -58,7 +58,7 @@ EXTRAS = {
     "sql": "duckdb",
     "zst": "zstandard",
 }
-ASKED = re.compile(r"pip install 'memreplay\[(\w+)\]'")
+ASKED = re.compile(r"\(the extra '(\w+)'\)")
 MISSING = re.compile(r"(?:No module named|could not import) '([\w.]+)'")
 
 

@@ -26,7 +26,51 @@ class NothingToTellError(UsageError):
 
 
 class MissingExtraError(MemreplayError):
-    """An optional package is needed; the message names the extra that installs it."""
+    """An optional package is needed; the message names the extra and says how to install it.
+
+    Parameters
+    ----------
+    needs : str
+        What needs which package.
+    extra : str, optional
+        The extra of memreplay that has the package.
+    """
+
+    def __init__(self, needs: str, extra: str = "") -> None:
+        super().__init__(f"{needs}: {install_command(extra)}" if extra else needs)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs what an extra needs, by the package's own metadata.
+
+    It names the packages, so that it works for a checkout and a wheel as well as for a release.
+    """
+    # Where memreplay runs from a folder that was never installed, nothing says what it requires.
+    needed = _requirements(extra) or [f"memreplay[{extra}]"]
+    packages = " ".join(f"'{one}'" for one in needed)
+    return f"pip install {packages} (the extra '{extra}')"
+
+
+def _requirements(extra: str) -> list[str]:
+    """Return what an extra requires, without what it takes from other extras by name."""
+    import re  # late, as the next one: for a mistake only
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        listed = requires("memreplay") or ()
+    except PackageNotFoundError:
+        return []
+    found = []
+    for one in listed:
+        package, _, marker = one.partition(";")
+        if not re.search(rf"""extra == ["']{extra}["']""", marker):
+            continue
+        own = re.match(r"memreplay\[([\w,]+)\]", package)
+        if own is None:
+            found.append(package.strip())
+        else:
+            found += [one for other in own[1].split(",") for one in _requirements(other)]
+    return found
 
 
 class SnapshotError(MemreplayError):

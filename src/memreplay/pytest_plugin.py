@@ -135,10 +135,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 
 def _find_device() -> tuple[Any, str]:
     """The module of torch whose memory can be recorded, and why there is none."""
-    try:
-        import torch
-    except ImportError:
-        return None, "memreplay: torch is not installed"
+    from memreplay.recording.torch_here import find_torch
+
+    torch, why = find_torch()
+    if torch is None:
+        return None, f"memreplay: {why}"
     for kind in ("cuda", "xpu"):
         module = getattr(torch, kind, None)
         if module is None or not module.is_available():

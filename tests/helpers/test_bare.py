@@ -96,7 +96,7 @@ def test_missing(monkeypatch: pytest.MonkeyPatch, text: str, package: str) -> No
 
 def test_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bare, "EXTRAS", {"tables": "nosuch", "there": "json"})
-    assert bare.asked_for("tables need it: pip install 'memreplay[tables]'") == "nosuch"
-    assert bare.asked_for("it needs json: pip install 'memreplay[there]'") == ""
-    assert bare.asked_for("pip install 'memreplay[other]'") == ""
+    assert bare.asked_for("tables need it: pip install it (the extra 'tables')") == "nosuch"
+    assert bare.asked_for("it needs json: pip install it (the extra 'there')") == ""
+    assert bare.asked_for("pip install it (the extra 'other')") == ""
     assert bare.asked_for("tables") == ""

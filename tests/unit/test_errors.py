@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
+from pathlib import Path
+
 import pytest
 
 import memreplay as mr
+from memreplay.errors import install_command
+
+SOURCES = Path(mr.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -43,3 +50,51 @@ def test_kinds_and_exit_codes(
 ) -> None:
     assert issubclass(kind, parent)
     assert kind.exit_code == code
+
+
+REQUIRES = [
+    "numpy>=1.24",
+    'duckdb>=1.5; extra == "sql"',
+    'pyarrow>=17; extra == "sql"',
+    "memreplay[remote]; extra == 's3'",
+    "s3fs>=2024.2; python_version > '3.9' and extra == 's3'",
+    'fsspec[http]>=2024.2; extra == "remote"',
+]
+
+
+@pytest.mark.parametrize(
+    "extra, command",
+    [
+        ("sql", "pip install 'duckdb>=1.5' 'pyarrow>=17' (the extra 'sql')"),
+        ("s3", "pip install 'fsspec[http]>=2024.2' 's3fs>=2024.2' (the extra 's3')"),
+    ],
+)
+def test_the_command_names_the_packages(
+    extra: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "requires", lambda _name: REQUIRES)
+    assert install_command(extra) == command
+    assert str(mr.MissingExtraError("it needs more", extra)) == f"it needs more: {command}"
+
+
+def test_a_package_that_was_never_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def requires(_name: str) -> list[str]:
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "requires", requires)
+    assert install_command("sql") == "pip install 'memreplay[sql]' (the extra 'sql')"
+
+
+def test_each_error_names_an_extra_that_exists() -> None:
+    named = {
+        extra
+        for path in SOURCES.rglob("*.py")
+        for pair in re.findall(
+            r"""MissingExtraError\([^)]*, "(\w+)"\)|\(the extra '(\w+)'\)""",
+            path.read_text("utf-8"),
+        )
+        for extra in filter(None, pair)
+    }
+    known = set(metadata.metadata("memreplay").get_all("Provides-Extra") or ())
+    assert named <= known
+    assert {"sql", "parquet", "plot", "explore", "mcp", "fleet", "zst", "remote"} <= named

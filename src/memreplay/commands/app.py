@@ -131,8 +131,15 @@ class App(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; --help and --version write in here."""
+        """As click does; --help and --version write in here.
+
+        Without arguments it shows the help and ends as wrong usage does. Versions of click differ
+        in how they do that: some write it to stdout with exit code 0.
+        """
         with catching(ctx):
+            if not args and not ctx.resilient_parsing:
+                click.echo(ctx.get_help(), err=True)
+                ctx.exit(2)
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

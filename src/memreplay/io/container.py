@@ -374,9 +374,7 @@ def _zstd() -> Maker:
 
         standard: Any = import_module("compression.zstd")  # Python 3.14 and later
     except ImportError:
-        raise MissingExtraError(
-            "this snapshot is compressed with zstandard; pip install 'memreplay[zst]' to read it"
-        ) from None
+        raise MissingExtraError("this snapshot is compressed with zstandard", "zst") from None
     return standard.ZstdDecompressor, (standard.ZstdError,)
 
 

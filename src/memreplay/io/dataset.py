@@ -118,9 +118,7 @@ def _opened(path: str, fmt: str) -> _File:
     try:
         import pyarrow as pa
     except ImportError:
-        raise MissingExtraError(
-            "a dataset is read with pyarrow: pip install 'memreplay[parquet]'"
-        ) from None
+        raise MissingExtraError("reading a dataset needs pyarrow", "parquet") from None
     try:
         if fmt == "parquet":
             import pyarrow.parquet as pq

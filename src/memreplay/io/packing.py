@@ -114,8 +114,6 @@ def _compressor(packing: Packing) -> _Compressor:
         try:
             import zstandard
         except ImportError:
-            raise MissingExtraError(
-                "compressing with zstandard needs a package: pip install 'memreplay[zst]'"
-            ) from None
+            raise MissingExtraError("compressing with zstandard needs a package", "zst") from None
         return zstandard.ZstdCompressor(level=3).compressobj()
     return cast("_Compressor", standard.ZstdCompressor(level=3))

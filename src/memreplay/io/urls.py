@@ -52,18 +52,13 @@ def system_of(url: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise MissingExtraError(
-            "a URL is read with fsspec; pip install 'memreplay[remote]' to read it"
-        ) from None
+        raise MissingExtraError("reading a URL needs fsspec", "remote") from None
     try:
         system, path = url_to_fs(url)
     except ImportError as error:  # s3fs, gcsfs, …: one package for each kind of store
         scheme = url.partition(":")[0]
-        extra = _EXTRAS.get(scheme)
-        how = f"pip install 'memreplay[{extra}]' ({error})" if extra else str(error)
-        raise MissingExtraError(
-            f"besides 'memreplay[remote]', {scheme}:// needs a package of its own: {how}"
-        ) from None
+        needs = f"reading {scheme}:// needs a package of its own ({error})"
+        raise MissingExtraError(needs, _EXTRAS.get(scheme, "")) from None
     return system, path
 
 

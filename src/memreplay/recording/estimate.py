@@ -28,6 +28,7 @@ from memreplay.recording.listening import ask_autograd
 from memreplay.recording.modules import Modules
 from memreplay.recording.optimizers import Optimizers
 from memreplay.recording.steps import Steps
+from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import checked, noted, write
 from memreplay.snapshot.brief import html_table, value_words
 from memreplay.snapshot.snapshot import Snapshot
@@ -129,13 +130,11 @@ class estimating:  # noqa: N801 - as it is called
     def __enter__(self) -> estimating:
         if recorder._active:
             raise UsageError(f"a recording goes on already, to {recorder._active[0].path}")
-        try:
-            import torch
-            from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-        except ImportError:
-            raise UsageError(
-                "memreplay.estimate needs PyTorch, and torch is not installed"
-            ) from None
+        torch, why = find_torch()
+        if torch is None:
+            raise UsageError(f"memreplay.estimate needs PyTorch, and {why}")
+        from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
         if sys.platform not in ("linux", "darwin"):  # else the phases would be wrong
             raise UsageError("memreplay.estimate needs Linux or macOS")
         self.torch = torch

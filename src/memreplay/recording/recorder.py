@@ -23,6 +23,7 @@ from memreplay.recording.facts import (
     stacks_for,
 )
 from memreplay.recording.noting import Noting
+from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import beside, checked, free_name, moved, write
 from memreplay.texts import clean
 
@@ -119,10 +120,9 @@ class Recorder:
     def __enter__(self) -> Recorder:
         if _active:
             raise UsageError(f"a recording goes on already, to {_active[0].path}")
-        try:
-            import torch
-        except ImportError:
-            raise UsageError("memreplay.record needs PyTorch, and torch is not installed") from None
+        torch, why = find_torch()
+        if torch is None:
+            raise UsageError(f"memreplay.record needs PyTorch, and {why}")
         self.torch, self.of = torch, os.getpid()
         self.kind, self.devices = recordable(torch)
         check_given(self.models, self.given_optimizers)

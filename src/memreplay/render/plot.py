@@ -10,4 +10,4 @@ from memreplay.errors import MissingExtraError
 def check_plot() -> None:
     """Raise MissingExtraError where pictures cannot be drawn: asked before a large file is read."""
     if find_spec("matplotlib") is None:
-        raise MissingExtraError("pictures need matplotlib: pip install 'memreplay[plot]'")
+        raise MissingExtraError("pictures need matplotlib", "plot")

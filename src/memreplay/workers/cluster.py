@@ -29,7 +29,7 @@ from memreplay.workers.running import (
     packed_work,
 )
 
-NEEDS_DASK = "a cluster needs Dask: pip install 'memreplay[fleet]'"
+NEEDS_DASK = "a cluster needs Dask"
 
 _COUNT_SECONDS = 5.0  # how often it is asked how many workers there are
 _SETTLED_SECONDS = 1.0  # from a worker's first item to when its nanny has surely noted its start
@@ -381,7 +381,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise MissingExtraError(NEEDS_DASK) from None
+        raise MissingExtraError(NEEDS_DASK, "fleet") from None
     return distributed
 
 

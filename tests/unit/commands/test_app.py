@@ -77,6 +77,13 @@ def test_version(runner: CliRunner) -> None:
     assert result.output.startswith("memreplay ")
 
 
+def test_without_arguments_there_is_help(runner: CliRunner) -> None:
+    result = runner.invoke(app, [])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == runner.invoke(app, ["--help"]).stdout
+    assert "\nCommands:\n" in result.stderr
+
+
 def test_an_unknown_command_is_wrong_usage(runner: CliRunner) -> None:
     result = runner.invoke(app, ["pek"])
     assert result.exit_code == 2

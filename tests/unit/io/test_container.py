@@ -236,7 +236,7 @@ def test_a_checksum_that_does_not_match() -> None:
 def test_zstandard_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     data = zstd(pickled())
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(mr.MissingExtraError, match=r"pip install 'memreplay\[zst\]'"):
+    with pytest.raises(mr.MissingExtraError, match=r"\(the extra 'zst'\)"):
         mr.open(data)
     assert mr.open(gzip.compress(pickled())).native.n_events == 300
 

@@ -13,7 +13,7 @@ from memreplay.render.plot import check_plot
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        MissingExtraError, match=r"^pictures need .*: pip install 'memreplay\[plot\]'"
+        MissingExtraError, match=r"^pictures need .*: pip install .* \(the extra 'plot'\)"
     ):
         check_plot()
 

@@ -96,7 +96,7 @@ def command(files: tuple[str, ...], reading: Reading, selection: Selection, aske
     them. Two files are compared: their cursors are in sync, and below is what differs. Of a FOLDER
     with one file per rank (rank0.pkl, …) all ranks are listed, and one is chosen.
 
-    Needs a terminal, and Textual: pip install 'memreplay[explore]'.
+    Needs a terminal, and Textual (the extra 'explore').
     """
     if len(files) > 2:
         raise click.UsageError("name one file, or two to compare")
@@ -177,7 +177,7 @@ def check_textual() -> None:
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
-        raise MissingExtraError("explore needs Textual: pip install 'memreplay[explore]'")
+        raise MissingExtraError("explore needs Textual", "explore")
 
 
 def _import_drawing() -> None:

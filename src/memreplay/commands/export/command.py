@@ -156,7 +156,7 @@ def command(selection: Selection, asked: Export) -> int:
 
     Tables (parquet, arrow, csv, ndjson, json) hold every event, every allocation with its lifetime,
     every stack and block, and every measure over time; memreplay help schema lists their columns.
-    They need pyarrow: pip install 'memreplay[parquet]'.
+    They need pyarrow (the extra 'parquet').
     """
     fmt = format_of(asked.output, asked.fmt, folder=asked.partition is not None)
     asked = replace(asked, fmt=fmt)

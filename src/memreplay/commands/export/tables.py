@@ -58,7 +58,7 @@ def check_extra() -> None:
     except ValueError:
         there = False
     if not there:
-        raise MissingExtraError(NEEDS_PYARROW)
+        raise MissingExtraError(NEEDS_PYARROW, "parquet")
 
 
 def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:

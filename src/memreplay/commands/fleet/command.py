@@ -95,7 +95,7 @@ Examples:
     type=click.Path(file_okay=False, readable=False, path_type=str),
     metavar="DIR",
     help="Write the tables of all ranks as one Parquet dataset, too: DIR/TABLE/rank=N/NAME.parquet."
-    " Run again it reads only what is new. Needs pip install 'memreplay[parquet]'.",
+    " Run again it reads only what is new. Needs pyarrow (the extra 'parquet').",
 )
 @click.option("--tables", metavar="NAME[,NAME...]", help="Which tables (default: all of them).")
 @click.option(

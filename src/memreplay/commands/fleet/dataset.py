@@ -366,9 +366,7 @@ def _check_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise MissingExtraError(
-            "a dataset is written with pyarrow; pip install 'memreplay[parquet]'"
-        ) from None
+        raise MissingExtraError("writing a dataset needs pyarrow", "parquet") from None
 
 
 def missing_of(ranks: Sequence[FleetRank]) -> dict[int, str]:

@@ -45,7 +45,7 @@ def command(
     and others find in them. It reads nothing else, and writes nothing. How to set it up in an
     agent: memreplay help mcp.
 
-    Needs the protocol's Python SDK: pip install 'memreplay[mcp]'.
+    Needs the protocol's Python SDK (the extra 'mcp').
     """
     check_sdk()
     if sys.stdin.isatty():
@@ -68,6 +68,4 @@ def check_sdk() -> None:
     from importlib.util import find_spec
 
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        raise MissingExtraError(
-            "mcp needs the Model Context Protocol's SDK 2 or later: pip install 'memreplay[mcp]'"
-        )
+        raise MissingExtraError("mcp needs the Model Context Protocol's SDK 2 or later", "mcp")

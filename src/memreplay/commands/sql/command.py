@@ -105,8 +105,8 @@ def command(words: tuple[str, ...], reading: Reading, asked: Asked) -> int:
     FILEs, each table has the rows of all of them, and a column snapshot. Without a QUERY, the
     tables and their columns are shown.
 
-    The query sees only these tables: no files, no network. Needs DuckDB and pyarrow: pip install
-    'memreplay[sql]'.
+    The query sees only these tables: no files, no network. Needs DuckDB and pyarrow
+    (the extra 'sql').
     """
     from memreplay.export.tables.querying import duckdb
 
@@ -174,7 +174,7 @@ def _check_extra() -> None:
     try:
         arrow()
     except MissingExtraError:
-        raise MissingExtraError("sql needs pyarrow: pip install 'memreplay[sql]'") from None
+        raise MissingExtraError("sql needs pyarrow", "sql") from None
 
 
 def _query_of_stdin(files: tuple[str, ...]) -> str:

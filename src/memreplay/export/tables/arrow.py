@@ -25,7 +25,7 @@ def arrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise MissingExtraError(NEEDS_PYARROW) from None
+        raise MissingExtraError(NEEDS_PYARROW, "parquet") from None
     return pyarrow
 
 

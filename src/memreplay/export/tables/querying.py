@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from memreplay.export.tables.joined import Joined
 
-NEEDS_DUCKDB = "sql needs DuckDB 1.5 or later: pip install 'memreplay[sql]'"
+NEEDS_DUCKDB = "sql needs DuckDB 1.5 or later"
 OLDEST = (1, 5)  # before it, what was registered could be scanned once
 ROWS = 1 << 14  # of a batch of a result
 _AHEAD = 4  # batches that wait to be written
@@ -45,10 +45,10 @@ def duckdb() -> Any:
     try:
         import duckdb as module
     except ImportError:
-        raise MissingExtraError(NEEDS_DUCKDB) from None
+        raise MissingExtraError(NEEDS_DUCKDB, "sql") from None
     found = re.match(r"(\d+)\.(\d+)", module.__version__)
     if found is None or (int(found[1]), int(found[2])) < OLDEST:
-        raise MissingExtraError(f"{NEEDS_DUCKDB} (there is {module.__version__})")
+        raise MissingExtraError(f"{NEEDS_DUCKDB}, and this is {module.__version__}", "sql")
     return module
 
 

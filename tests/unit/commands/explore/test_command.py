@@ -196,7 +196,7 @@ def test_without_textual(tmp_path: Path) -> None:
     code = "import sys; sys.modules['textual'] = None\n" + RUN
     played = Played(code, GPT, keys="")
     assert played.code == 2
-    assert b"pip install 'memreplay[explore]'" in played.drawn
+    assert b"(the extra 'explore')" in played.drawn
 
 
 @pytest.mark.parametrize("name", ["C", "POSIX", "en_US.UTF-8"])

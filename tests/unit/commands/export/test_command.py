@@ -25,6 +25,7 @@ from memreplay.commands.export.names import FORMATS
 from memreplay.commands.export.names import TABLES as TABLE_FORMATS
 from memreplay.commands.export.writing import read
 from memreplay.engine.write._dump import dump
+from memreplay.errors import install_command
 from memreplay.export.tables import TABLES
 from memreplay.render import units
 from tests import build
@@ -335,9 +336,8 @@ def test_without_pyarrow(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/tables/"])
     assert result.exit_code == 2
-    assert result.stderr == (
-        "memreplay: error: tables need pyarrow: pip install 'memreplay[parquet]'\n"
-    )
+    how = install_command("parquet")
+    assert result.stderr == f"memreplay: error: tables need pyarrow: {how}\n"
     assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
 
 

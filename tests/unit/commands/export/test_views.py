@@ -128,7 +128,7 @@ def test_memory_timeline_as_a_page(
     monkeypatch.setattr("memreplay.render.plot.find_spec", lambda _: None)
     without = run(runner, *asked, path.parent / "y.html")
     assert (without.exit_code, without.stdout) == (2, "")
-    assert "pip install 'memreplay[plot]'" in without.stderr
+    assert "(the extra 'plot')" in without.stderr
     assert not (path.parent / "y.html").exists()
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.commands.app import app
+from memreplay.errors import install_command
 from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB
@@ -105,9 +106,8 @@ def test_pictures_need_an_extra(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = ask(runner, path, "--format", "png", "-o", str(tmp_path / "x.png"))
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == (
-        "memreplay: error: pictures need matplotlib: pip install 'memreplay[plot]'\n"
-    )
+    how = install_command("plot")
+    assert done.stderr == f"memreplay: error: pictures need matplotlib: {how}\n"
 
 
 @pytest.mark.parametrize("fmt, begin", [("png", b"\x89PNG"), ("svg", b"<?xml")])

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from memreplay.commands.app import app
+from memreplay.errors import install_command
 from tests.conftest import ROOT
 
 COMMAND = [sys.executable, "-m", "memreplay", "mcp"]
@@ -86,8 +87,8 @@ def test_without_the_sdk(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> 
         result = runner.invoke(app, ["mcp"])
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == (
-            "memreplay: error: mcp needs the Model Context Protocol's SDK 2 or later: pip install"
-            " 'memreplay[mcp]'\n"
+            "memreplay: error: mcp needs the Model Context Protocol's SDK 2 or later:"
+            f" {install_command('mcp')}\n"
         )
         assert runner.invoke(app, ["mcp", "--help"]).exit_code == 0
 

@@ -125,7 +125,7 @@ def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.Mo
     result = ask(runner, path, "--format", "svg")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "pictures need matplotlib" in result.stderr
-    assert "pip install 'memreplay[plot]'" in result.stderr
+    assert "(the extra 'plot')" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
