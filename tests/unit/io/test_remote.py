@@ -160,7 +160,6 @@ def test_a_store_may_need_a_package_of_its_own(
 
     monkeypatch.setattr("fsspec.core.url_to_fs", missing)
     with pytest.raises(
-        mr.MissingExtraError,
-        match=r"s3:// needs .* \(Install s3fs.*pip install .* \(the extra"
+        mr.MissingExtraError, match=r"s3:// needs .* \(Install s3fs.*pip install .* \(the extra"
     ):
         mr.open("s3://bucket/snap.pkl")
