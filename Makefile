@@ -21,6 +21,7 @@ SCALE_ARGS  ?=
 BASE        ?=
 MUTANT_ARGS ?=
 PUBLIC_ARGS ?=
+DOCUMENTS   ?=
 EXAMPLE     ?= examples/transformer_step.pkl.gz
 
 comma   := ,
@@ -44,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas public images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas public reprint images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -147,6 +148,9 @@ schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md
 
 public: $(VENV)/built.stamp ## list all that users build on in ci/public.txt; PUBLIC_ARGS=--drop lets something go
 	$(BIN)/python ci/public.py $(PUBLIC_ARGS)
+
+reprint: $(VENV)/built.stamp ## the console blocks of README.md and docs/ anew, where they no longer match; DOCUMENTS=docs/peak.md
+	$(BIN)/python -m tests.reprint $(DOCUMENTS)
 
 images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
 	ci/viewer-tools && .venv-viewer/bin/python viewer/screenshots.py docs/images
