@@ -102,7 +102,7 @@ def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str,
     whole = Whole(path, many=True)  # all ranks of a run, it may be
     try:
         with whole.begin() as out, packed(out, by_name(path)[1]) as to:
-            pickle.dump(snapshot, to)
+            pickle.dump(snapshot, to, protocol=4)  # the newest that the hosted viewer reads
         size = os.path.getsize(whole.part)
         return moved(whole.part, path, overwrite=overwrite), size
     except OSError as error:

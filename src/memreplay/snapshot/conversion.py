@@ -23,6 +23,7 @@ Write = Callable[[bytes], object]
 
 PIECE = 1 << 20
 DEFAULT_PROTOCOL = 4
+KEEP_PROTOCOL = "--protocol 5 keeps it, but PyTorch's viewer then can't read the file"
 
 
 def convert(
@@ -37,7 +38,7 @@ def convert(
     """Gives the plain bytes of `source` in another form to `write`, and what was read of them.
 
     Without `fmt` and `protocol`, or where the source has both already, they are those of the
-    source, byte for byte. Pickle to pickle keeps everything, in a piece of memory; what goes to
+    source, byte for byte; but a pickle of protocol 5 becomes one of 4, which PyTorch's viewer reads. Pickle to pickle keeps everything, in a piece of memory; what goes to
     JSON or comes from it is held as a whole, and written once it has been read back as the same
     snapshot. The bytes are a snapshot only if this returns.
 
@@ -185,11 +186,14 @@ class _Tee:
             return self._write
         if fmt == "json":
             return self._collect(_to_json)
-        if self._protocol is None or head[:2] == bytes([0x80, self._protocol]):
+        # PyTorch's hosted viewer reads no protocol after 4.
+        too_new = self._protocol is None and head[:1] == b"\x80" and head[1:2] > b"\x04"
+        protocol = DEFAULT_PROTOCOL if too_new else self._protocol
+        if protocol is None or head[:2] == bytes([0x80, protocol]):
             return self._write
-        return self._transcode(self._protocol)
+        return self._transcode(protocol, KEEP_PROTOCOL if too_new else None)
 
-    def _transcode(self, protocol: int) -> Write:
+    def _transcode(self, protocol: int, hint: str | None) -> Write:
         from memreplay.engine.write import _converting
 
         transcoder = _converting.Transcoder(protocol)
@@ -197,7 +201,13 @@ class _Tee:
         write = self._write
 
         def feed(data: bytes) -> None:
-            if made := transcoder.feed(data):
+            try:
+                made = transcoder.feed(data)
+            except SnapshotError as error:
+                raise SnapshotError(
+                    error.message, offset=error.offset, hint=hint or error.hint
+                ) from None
+            if made:
                 write(made)
 
         return feed

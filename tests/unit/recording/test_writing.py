@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
@@ -81,10 +81,24 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["snap-1.pickle.gz", "snap.pickle.gz"]
 
 
+def test_a_file_is_of_protocol_4_whatever_python_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Python 3.14 writes 5, which PyTorch's hosted viewer can't read.
+    dump = pickle.dump
+
+    def newest(value: object, out: BinaryIO, protocol: int = 5) -> None:
+        dump(value, out, protocol)
+
+    monkeypatch.setattr(pickle, "dump", newest)
+    path, _ = write(str(tmp_path / "snap.pkl"), {}, overwrite=True)
+    assert Path(path).read_bytes()[:2] == b"\x80\x04"
+
+
 def test_what_a_killed_program_left_goes_when_the_next_one_writes(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from memreplay.recording import writing\n"
-        "def dump(value, out):\n"
+        "def dump(value, out, protocol):\n"
         "    out.write(b'half'); out.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
         "writing.pickle.dump = dump\n"
         "writing.write(sys.argv[1], {}, overwrite=True)"

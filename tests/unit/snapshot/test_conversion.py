@@ -62,6 +62,22 @@ def snapshot() -> dict[str, Any]:
     return builder.finish_segments().build()
 
 
+def test_protocol_5_becomes_4_unless_it_is_asked_for() -> None:
+    # PyTorch's hosted viewer reads none after 4.
+    data = build.dump(snapshot(), 5)
+    other = converted(data)
+    assert other[:2] == b"\x80\x04"
+    assert other == converted(data, protocol=4)
+    assert pickle.loads(other) == pickle.loads(data)
+    assert converted(data, protocol=5) == data
+    for protocol in range(5):
+        as_it_is = build.dump(snapshot(), protocol)
+        assert converted(as_it_is) == as_it_is
+    only_5 = pickle.dumps({"segments": [], "unknown": bytearray(b"x")}, 5)
+    with pytest.raises(mr.SnapshotError, match="protocol 4 cannot say it.*--protocol 5 keeps it"):
+        converted(only_5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("writer", WRITERS)

@@ -66,7 +66,7 @@ Examples:
 @click.option(
     "--protocol",
     type=click.Choice(["2", "3", "4", "5"]),
-    help="The pickle protocol to write (default: as FILE has it; 4 from JSON).",
+    help="The pickle protocol to write (default: as FILE has it; 4 from 5 and from JSON).",
 )
 @limit_option
 @force_option

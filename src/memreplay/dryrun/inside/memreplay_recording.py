@@ -264,7 +264,7 @@ class Recording:
                     noted = self.noting.found(snapshot["device_traces"], sure)
                 snapshot["memreplay"] = {**run, **noted}
             with open(path, "wb") as file:
-                pickle.dump(snapshot, file)
+                pickle.dump(snapshot, file, protocol=4)  # as the hosted viewer reads
         except (OSError, RuntimeError, ValueError) as error:
             words = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             return words or type(error).__name__
