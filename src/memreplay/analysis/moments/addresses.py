@@ -106,9 +106,9 @@ def _numbered_by_viewer(
 
 def _frees_before(snap: Snapshot, device: int, address: np.uint64) -> int:
     """The completed frees of an address in the traces that stand before the device's."""
-    first = next((first for of, first, _, _ in snap.native.traces() if of == device), 0)
-    column = snap.native.column
-    return len(_frees_of(column("action"), column("address"), first, address))
+    rows = snap.events
+    first = int(np.argmax(rows.device == device)) if len(rows) else 0
+    return len(_frees_of(rows.action.data, rows.address.data, first, address))
 
 
 def _frees_of(
