@@ -1,6 +1,8 @@
 """Runs planted programs and prints how many verdicts are right: `python -m tests.truth.planted`.
 
 python -m tests.truth.planted --python VENV/bin/python [--only TEXT ...] [--kinds KIND ...]
+
+With --gpu they run on a card of this machine.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ def main() -> int:
         "--only", nargs="*", default=[], help="programs whose name has one of these"
     )
     parser.add_argument("--kinds", nargs="*", default=KINDS, help="of recording; or short")
+    parser.add_argument("--gpu", action="store_true", help="not dry: on this machine's card")
     parser.add_argument("--keep", type=Path, help="write snapshots there, and leave them")
     parser.add_argument("--again", action="store_true", help="judge what --keep has; run nothing")
     parser.add_argument("--at-once", type=int, default=2, help="how many programs run at a time")
@@ -54,8 +57,10 @@ def main() -> int:
 
 
 def run(folder: Path, asked: argparse.Namespace) -> tuple[list[Judged], int]:
-    torch = TorchEnvironment(asked.python, folder)
-    environment = torch.environment | cards.environment(cards.find(A100), cuda=torch.cuda)
+    torch = TorchEnvironment(asked.python, folder, gpu=asked.gpu)
+    environment = torch.environment
+    if not asked.gpu:
+        environment |= cards.environment(cards.find(A100), cuda=torch.cuda)
     # Nothing of a dry run is recorded, and memreplay's recorder is not to know that this is one.
     environment = {k: v for k, v in environment.items() if not k.startswith("MEMREPLAY_DRYRUN")}
     environment["PYTHONPATH"] = environment["PYTHONPATH"].removeprefix(f"{INSIDE}{os.pathsep}")
