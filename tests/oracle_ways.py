@@ -17,8 +17,9 @@ import memreplay as mr
 from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.plumbing import ranks
-from memreplay.analysis.groups.dimensions import BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE
+from memreplay.analysis.groups.dimensions import OUTSIDE
 from memreplay.analysis.groups.grouping import pool_label, stream_label
+from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
 from memreplay.analysis.moments.annotations import spans
 from memreplay.snapshot.replay import Usage
 from tests import oracle

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.late import Late
+from memreplay.analysis.code.native import frames_left_out
 from memreplay.analysis.code.patterns import bits_of_frames
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing_extensions import Buffer
+
+    from memreplay.analysis.code.native import FramesKept
     from memreplay.engine.query._groups import Keys
-    from memreplay.engine.read.column import Column
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -69,17 +72,23 @@ ROLES = {
 
 
 class Origins:
-    """The origins of one snapshot's allocations; its frames are looked at once."""
+    """The origins of one snapshot's allocations; its frames are looked at once.
 
-    def __init__(self, snap: Snapshot) -> None:
+    `kept` are the frames that count: without those of C++ it is as if only Python's were recorded.
+    """
+
+    def __init__(self, snap: Snapshot, kept: FramesKept = "all") -> None:
         self.snap = snap
         patterns: tuple[tuple[int, Late], ...] = (_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT)
         marks = bits_of_frames(snap, patterns).tolist()
+        if kept != "all":
+            left_out = frames_left_out(snap.code, kept)
+            marks = [0 if out else mark for mark, out in zip(marks, left_out, strict=True)]
         self.casts = any(marks)
         if any(mark & _groups.IS_CAST for mark in marks):  # nobody asks for others' operators
             marks = bits_of_frames(snap, (*patterns, (_groups.IS_LOWER, LOWER))).tolist()
         self.marks = bytes(marks)
-        self.only_python = _only_python(snap)
+        self.only_python = only_python(snap) if kept == "all" else kept == "python"
 
     def of_stackless(self) -> tuple[str | None, str | None]:
         """The origin of what was recorded without a stack, and of what was there before and has
@@ -87,7 +96,7 @@ class Origins:
         return NO_PYTHON if self.only_python else None, BEFORE if self.snap.has_events else None
 
     def keys(
-        self, replay: Replay, by_stack: Keys, names: Sequence[str], of_carried: Column | None
+        self, replay: Replay, by_stack: Keys, names: Sequence[str], of_carried: Buffer | None
     ) -> Keys:
         """Groups under the numbers of ORIGINS, where there are casts. `by_stack` are groups by the
         first rule that the stack meets, `names` what its rules are called, `of_carried` what
@@ -105,7 +114,7 @@ class Origins:
         )
 
 
-def _only_python(snap: Snapshot) -> bool:
+def only_python(snap: Snapshot) -> bool:
     """Whether there are stacks, and all of them are Python's: none has a function of C++."""
     _, functions = snap.code.names()
     return snap.events_with_stack > 0 and not any(

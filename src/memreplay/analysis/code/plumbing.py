@@ -32,6 +32,14 @@ _NATIVE = (
     *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".pyx"),
     *(".S", ".o", ".so", ".pyd", ".dylib", ".dll"),
 )
+_NATIVE_FILES = (
+    Late(r"\.so\.[\d.]+$", (".so.",)),
+    # Python's own program, where it has the interpreter in it
+    Late(
+        r"(?:^|/)(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$",
+        ("python", "pypy"),
+    ),
+)
 _OTHER_FILES = (
     # PyTorch from a source tree; a user's own folder may be called torch too
     Late(
@@ -43,12 +51,7 @@ _OTHER_FILES = (
     # Python's own library
     Late(r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)", ("/python3",)),
     Late(r"\bpython3\d+\.zip/", (".zip/",)),
-    Late(r"\.so\.[\d.]+$", (".so.",)),
-    # Python's own program, where it has the interpreter in it
-    Late(
-        r"(?:^|/)(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$",
-        ("python", "pypy"),
-    ),
+    *_NATIVE_FILES,
 )
 # What pip, conda and Debian install.
 INSTALLED_FILE = Late(r"(?:^|/)(?:site|dist)-packages/")
@@ -80,6 +83,19 @@ def file_rank(file: str, project: Sequence[str] = ()) -> int:
     if _is_plumbing(path):
         return OTHER
     return LIBRARY if project or INSTALLED_FILE.search(path) else USER
+
+
+def is_native(function: str, file: str) -> bool:
+    """Whether a frame is of C or C++: what `stacks="python"` doesn't record."""
+    if not function and not file:  # says nothing
+        return False
+    end = file.replace("\\", "/").removesuffix("\n")
+    return (
+        "::" in function
+        or end in _NOWHERE
+        or end.endswith(_NATIVE)
+        or any(pattern.search(end) for pattern in _NATIVE_FILES)
+    )
 
 
 def _is_plumbing(path: str) -> bool:

@@ -74,6 +74,7 @@ def baseline_of(
         rules=fingerprint(rules),
         categories=_categories(side),
         range=snap.range,
+        stacks=side.frames,
         frames=tuple((frame.function, frame.file, frame.line) for frame in frames),
         devices=devices,
     )

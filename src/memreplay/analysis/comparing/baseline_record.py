@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from memreplay.analysis.code.native import FramesKept
 from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
@@ -81,6 +82,9 @@ class Baseline(Record, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA
     """The categories that these have. One without a peak held nothing."""
     range: EventRange | UnsetType = UNSET
     """Which events were read; not there in a file of before this was written."""
+    stacks: FramesKept | UnsetType | None = UNSET
+    """Which frames the snapshot's stacks had: `all`, of `python` only, or `none`; null if nothing
+    was allocated. Not there in a file of before this was written."""
     frames: tuple[tuple[str, str, Line], ...]
     """Each frame once: its function, file and line."""
     devices: tuple[BaselineDevice, ...]

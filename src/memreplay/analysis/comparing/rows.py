@@ -46,7 +46,10 @@ def folded(rows: list[DiffRow]) -> list[DiffRow]:
         if row.frames and not row.of:
             frames = tuple(row.frames[i] for i in row.user)
             label = row.frames[_place(Label(row.label, row.frames))[0]].function
-            key = frames or label, row.below, operator_below(row.frames, row.user)
+            ran = operator_below(row.frames, row.user)
+            # Without C++ the library's line is all that says what it was for.
+            library = None if ran or not row.libraries else row.frames[row.libraries[0]]
+            key = frames or label, row.below, ran, library
         found.setdefault(key, []).append(row)
     return _sorted([_sum(alike) for alike in found.values()])
 

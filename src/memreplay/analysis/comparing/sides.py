@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from msgspec import UNSET
+
+from memreplay.analysis.code.native import frames_among, frames_of, frames_of_both
+from memreplay.analysis.code.plumbing import is_native
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
 from memreplay.analysis.comparing.records import Side
+from memreplay.analysis.groups.kinds import NO_STACK
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.choice import filtering_of
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
@@ -28,6 +33,7 @@ from memreplay.snapshot.model import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from memreplay.analysis.code.native import FramesKept
     from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselineGroup
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.snapshot.model import Span
@@ -91,6 +97,15 @@ class ComparedSide(Protocol):
         ...
 
     @property
+    def frames(self) -> FramesKept | None:
+        """Which frames its stacks have; None if it has no allocations."""
+        ...
+
+    def keep(self, frames: FramesKept) -> None:
+        """Go by these frames alone from now on."""
+        ...
+
+    @property
     def trimmed(self) -> bool:
         """Whether its stacks are cut down to the user's frames; the other side's should be, too."""
         ...
@@ -120,6 +135,7 @@ class SnapshotSide:
         self.snap = snap
         self.by: By = selection.by or "stack"
         self.guess = False  # what memreplay's recorder noted does not count
+        self.kept: FramesKept = "all"  # the frames that count
         self.rules = selection.rules
         self.filtering = filtering_of(snap, selection.filters, checked=False)
         self.strict = selection.strict
@@ -144,6 +160,18 @@ class SnapshotSide:
     def range(self) -> EventRange:
         return self.snap.range
 
+    @property
+    def frames(self) -> FramesKept | None:
+        return frames_of(self.snap)
+
+    def keep(self, frames: FramesKept) -> None:
+        """Go by these frames alone from now on."""
+        if frames != self.kept:
+            self.kept = frames
+            self._groupers.clear()
+            self._usages.clear()
+            self._levels.clear()
+
     def grouper(self, by: By | None = None) -> Grouper:
         """What groups the live sets, made once."""
         by = self.by if by is None else by
@@ -152,7 +180,9 @@ class SnapshotSide:
                 Grouper,  # late: a peak alone needs no groups
             )
 
-            self._groupers[by] = Grouper(self.snap, by, self.rules, guess=self.guess)
+            self._groupers[by] = Grouper(
+                self.snap, by, self.rules, guess=self.guess, kept=self.kept
+            )
         return self._groupers[by]
 
     def spans(self, device: int) -> tuple[Span, ...]:
@@ -241,6 +271,7 @@ class BaselineSide:
     def __init__(self, baseline: Baseline, file: str) -> None:
         self.baseline = baseline
         self.file = file
+        self.kept: FramesKept = "all"
         self._devices = {device.device: device for device in baseline.devices}
 
     @property
@@ -250,6 +281,21 @@ class BaselineSide:
     @property
     def range(self) -> EventRange | None:
         return self.baseline.range or None
+
+    @property
+    def frames(self) -> FramesKept | None:
+        """As it says. In an older file frames of C++ that are left show that there were some, and
+        without any it's the allocations without a stack that show that there were none."""
+        if self.baseline.stacks is not UNSET:
+            return self.baseline.stacks
+        rows = (Frame(*row) for row in self.baseline.frames)
+        found = frames_among(rows)
+        groups = (g for device in self.baseline.devices for p in device.peaks for g in p.groups)
+        return found if found == "all" or any(g.label == NO_STACK for g in groups) else None
+
+    def keep(self, frames: FramesKept) -> None:
+        """Go by these frames alone from now on."""
+        self.kept = frames
 
     def level(self, device: int, scope: Scope) -> Level | None:
         """How high it went; None where the baseline has nothing of the annotation."""
@@ -289,8 +335,12 @@ class BaselineSide:
     def _group(self, found: BaselineGroup) -> Group:
         rows = self.baseline.frames
         frames = tuple(Frame(*rows[place]) for place in found.frames)
+        if self.kept == "none":
+            frames = ()
+        elif self.kept == "python":
+            frames = tuple(one for one in frames if not is_native(one.function, one.file))
         return Group(
-            label=found.label,
+            label=found.label if frames or not found.frames else NO_STACK,
             bytes=found.bytes,
             count=found.count,
             share=0.0,
@@ -331,6 +381,21 @@ class BaselineSide:
             f"{self.file} has no {scope.measure} bytes{of}: write it again with the same"
             " configuration (memreplay baseline)"
         )
+
+
+def keep_common_frames(base: ComparedSide, new: ComparedSide) -> tuple[FramesKept, str]:
+    """Have both sides go by the frames that both have. (These, the file that has fewer than the
+    other, if one has).
+
+    A recording with frames of C++ and one of Python's alone would have nothing else in common.
+    """
+    there = base.frames, new.frames
+    kept = frames_of_both(*there)
+    for side, its in zip((base, new), there, strict=True):
+        side.keep("all" if its in (None, kept) else kept)
+    if None in there or there[0] == there[1]:
+        return kept, ""
+    return kept, (base if there[0] == kept else new).file
 
 
 def other_ranges(base: ComparedSide, new: ComparedSide) -> tuple[EventRange, EventRange] | None:

@@ -11,28 +11,27 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
-from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins
+from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins, only_python
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
+from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
 from memreplay.analysis.moments.annotations import spans
 from memreplay.engine.query import _groups
 from memreplay.engine.replay import _measures
 from memreplay.snapshot.model import By, Frame, Label, Part, Way
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.code.native import FramesKept
+    from memreplay.analysis.groups.frames import FewerFrames
     from memreplay.analysis.groups.recording import Recording
     from memreplay.engine.query._groups import Keys
-    from memreplay.engine.read.column import Column
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-
-# What stands for the groups that have no stack.
-BEFORE_RECORDING = "(allocated before the recording)"
-NO_EVENTS = "(no events were recorded)"
-NO_STACK = "(recorded without a stack)"
 
 OUTSIDE = "(outside of annotations)"
 NO_MODULE = "(in no module's forward)"
@@ -47,7 +46,7 @@ NO_SIZE = 64  # the name of sizes below 1 byte
 class Dimensions:
     """The ways to group one snapshot's allocations; strings and frames are classified once.
 
-    With `guess` what memreplay's recorder noted does not count.
+    With `guess` what memreplay's recorder noted does not count; `kept` are the frames that do.
     """
 
     def __init__(
@@ -57,10 +56,18 @@ class Dimensions:
         *,
         fold: bool = False,
         guess: bool = False,
+        kept: FramesKept = "all",
     ) -> None:
         self.snap = snap
         self.fold = fold
+        self.kept = kept
         self.file_rank, self.function_rank = ranks(snap.code, snap.project)
+        self._fewer: FewerFrames | None = None
+        if kept != "all":
+            from memreplay.analysis.groups.frames import FewerFrames  # late: for a diff only
+
+            self._fewer = FewerFrames(snap, kept)
+            self.function_rank = self._fewer.function_ranks(self.function_rank)
         self.rules = RuleSet(rules)
         self._recorded: Recording | None = None
         if snap.recorded is not None and not guess:
@@ -71,6 +78,7 @@ class Dimensions:
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
         self._met: dict[int, Keys] = {}
+        self._modules: dict[int, Keys] = {}
         self._origins: Origins | None = None
         self._frames: tuple[list[int], list[int]] | None = None
         self._stacks: dict[int, Label] = {}
@@ -191,11 +199,13 @@ class Dimensions:
         from memreplay.analysis.categories.phases import PHASE_RULES
 
         if self._phases is None:
-            self._phases = Dimensions(self.snap, PHASE_RULES, guess=True)
+            self._phases = Dimensions(self.snap, PHASE_RULES, guess=True, kept=self.kept)
         return self._phases
 
     def _by_stack(self, replay: Replay, kind: str) -> Keys:
         ranks = self.file_rank, self.function_rank
+        if self._fewer is not None:
+            return self._fewer.keys(replay, kind, *ranks)
         if kind == "stack" and self.fold:
             return _groups.stack_keys(replay.native, "shown", *ranks, self._operators())
         return _groups.stack_keys(replay.native, kind, *ranks)
@@ -237,9 +247,10 @@ class Dimensions:
             if function in forward and file in modules:
                 stands = first.setdefault((function, file), i)
                 found[i] = stands if function in with_class else i
-        return _groups.stack_keys(
-            replay.native, "modules", self.file_rank, self.function_rank, found
-        )
+        ranks = self.file_rank, self.function_rank
+        keys = _groups.stack_keys(replay.native, "modules", *ranks, found)
+        self._modules[replay.device] = keys
+        return keys if self._fewer is None else self._fewer.module_keys(replay, keys, ranks)
 
     def _by_directory(self, usage: Usage) -> Keys:
         files = self.keys(usage, "file")
@@ -354,9 +365,7 @@ class Dimensions:
                     own = array("Q", [bits & (sets[0]) for bits in own])
                 else:
                     others.append(_groups.renamed(rows, array("Q", sets)))
-        met = _groups.rule_keys(
-            replay.native, anywhere, own, always, self.file_rank, self.function_rank, masks
-        )
+        met = self._rule_keys(replay, anywhere, own, always, masks)
         for rules in others:
             met = _groups.rules_of_both(met, rules)
         return met
@@ -367,19 +376,20 @@ class Dimensions:
         if not self.rules.asks("origin"):
             return None
         if self._origins is None:
-            self._origins = Origins(self.snap)
+            self._origins = Origins(self.snap, self.kept)
         if self._origins.casts:
             return None
         origins = (None, *self._origins.of_stackless())
         return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
 
-    def _likely(self, replay: Replay) -> Column | None:
+    def _likely(self, replay: Replay) -> Buffer | None:
         """What `before.py` says of carried blocks; it is loaded where there are any."""
-        if self._origins is None or not len(replay.carried("stack")):
+        if self._origins is None or not len(replay.carried("stack")) or self.kept == "none":
             return None
         from memreplay.analysis.categories.before import likely
 
-        return likely(self.snap, replay, self._origins.only_python)
+        found = likely(self.snap, replay, only_python(self.snap))
+        return found if self._fewer is None else self._fewer.of_carried(replay, found)
 
     def _told_apart(self, replay: Replay, masks: array[int]) -> Keys | None:
         """The rules that can hold for each carried block, where some are told apart, and all for
@@ -398,25 +408,35 @@ class Dimensions:
         """By the number of ORIGINS. The default rules say what a cast may be of: whatever rules
         there are, origins are the same."""
         assert self._origins is not None
-        if replay.origins is not None:
+        if replay.origins is not None and self._fewer is None:
             return replay.origins
         before = len(self.rules.rules) - len(DEFAULT_RULES)
         if before >= 0 and self.rules.rules[before:] == DEFAULT_RULES:
             anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
         else:
             anywhere, own = RuleSet(DEFAULT_RULES).of_frames(self.snap)
-        met = _groups.rule_keys(
-            replay.native,
-            array("Q", anywhere),
-            array("Q", own),
-            0,
-            self.file_rank,
-            self.function_rank,
-        )
+        met = self._rule_keys(replay, array("Q", anywhere), array("Q", own), 0, None)
         names = [rule.name for rule in DEFAULT_RULES]
         of_carried = self._likely(replay)
-        replay.origins = self._origins.keys(replay, _groups.first_rule(met), names, of_carried)
-        return replay.origins
+        found = self._origins.keys(replay, _groups.first_rule(met), names, of_carried)
+        if self._fewer is not None:
+            return self._fewer.origin_keys(replay, found, (self.file_rank, self.function_rank))
+        replay.origins = found
+        return found
+
+    def _rule_keys(
+        self,
+        replay: Replay,
+        anywhere: array[int],
+        own: array[int],
+        always: int,
+        masks: array[int] | None,
+    ) -> Keys:
+        """By the rules that frames meet, a bit each."""
+        ranks = self.file_rank, self.function_rank
+        if self._fewer is not None:
+            return self._fewer.rule_keys(replay, anywhere, own, always, ranks, masks)
+        return _groups.rule_keys(replay.native, anywhere, own, always, *ranks, masks)
 
     def _of_frames(self) -> tuple[list[int], list[int]]:
         if self._frames is None:
@@ -452,7 +472,7 @@ class Dimensions:
         """A stack, called after the frame that it is put down to. Spelled out once."""
         if stack in self._stacks:
             return self._stacks[stack]
-        ids = self.snap.code.stack(stack)
+        ids = self.snap.code.stack(stack) if self._fewer is None else self._fewer.stack(stack)
         user, libraries = code_of(list(map(self.rank, ids)))
         shown = usage.label_frame(stack, self.file_rank, self.function_rank)
         frames = tuple(map(self.snap.frame, ids))
@@ -461,7 +481,7 @@ class Dimensions:
 
     def _module_label(self, usage: Usage, path: int) -> Label:
         """`Block > Attention`: classes where frames name them, else the calls: `m.py:1 > :2`."""
-        ids = self.keys(usage, "module").path(path)
+        ids = self._modules[usage.replay.device].path(path)
         if not ids:
             return Label(NO_MODULE)
         words: list[str] = []

@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
-from memreplay.analysis.groups.dimensions import (
-    BEFORE_RECORDING,
-    NO_EVENTS,
-    NO_STACK,
-    Dimensions,
-    part_label,
-    pool_label,
-    stream_label,
-)
+from memreplay.analysis.groups.dimensions import Dimensions, part_label, pool_label, stream_label
+from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
 from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import WAYS, By, Group, Part, Way
 
 if TYPE_CHECKING:
+    from memreplay.analysis.code.native import FramesKept
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -49,7 +43,7 @@ class Grouper:
 
     With `fold` stacks that look alike to people are one group by stack: those of the same frames of
     code, that differ in plumbing alone. Its frames are those of one of them. With `guess` what
-    memreplay's recorder noted does not count.
+    memreplay's recorder noted does not count, and `kept` are the frames that do.
     """
 
     def __init__(
@@ -60,12 +54,13 @@ class Grouper:
         *,
         fold: bool = False,
         guess: bool = False,
+        kept: FramesKept = "all",
     ) -> None:
         self.snap = snap
         self.by = by
         self.ways = ways_of(by)
         self.dimensions = Dimensions(
-            snap, DEFAULT_RULES if rules is None else rules, fold=fold, guess=guess
+            snap, DEFAULT_RULES if rules is None else rules, fold=fold, guess=guess, kept=kept
         )
         self.file_rank = self.dimensions.file_rank
         self.function_rank = self.dimensions.function_rank

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memreplay.analysis.groups.dimensions import NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.kinds import NO_EVENTS, NO_STACK
 from memreplay.snapshot.model import By, Group, Label
 
 if TYPE_CHECKING:

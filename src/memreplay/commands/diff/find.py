@@ -15,10 +15,11 @@ from memreplay.analysis.comparing.sides import (
     ComparedSide,
     Scope,
     SnapshotSide,
+    keep_common_frames,
     other_ranges,
 )
 from memreplay.analysis.groups.grouping import ways_of
-from memreplay.analysis.groups.kinds import NOTED, CategoriesSource
+from memreplay.analysis.groups.kinds import NOTED, WITHOUT_FRAMES, CategoriesSource
 from memreplay.analysis.selecting.choice import device_pairs, fitting_by
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.diff.result import DeviceDiff, DiffReport
@@ -28,6 +29,7 @@ from memreplay.snapshot.model import By, When
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from memreplay.analysis.code.native import FramesKept
     from memreplay.snapshot.snapshot import Snapshot
 
 __all__ = ["PEAK", "diff_report"]
@@ -80,6 +82,10 @@ def diff_report(
             f"the two have no device in common: {_listed(before)} in {before.file},"
             f" {_listed(after)} in {after.file}"
         )
+    kept: FramesKept = "all"
+    fewer = ""
+    if not WITHOUT_FRAMES.issuperset(ways_of(by)) and source != "recorded":
+        kept, fewer = keep_common_frames(before, after)
     scope = Scope(asked.measure, when, pool=asked.pool, stream=asked.stream)
     fold = by == "stack" and not exact and not all_frames
     ranges = other_ranges(before, after)
@@ -104,6 +110,8 @@ def diff_report(
         ranges=ranges,
         all_frames=all_frames,
         mixed=mixed,
+        frames=kept,
+        fewer=fewer,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
 from memreplay.analysis.groups.kinds import CategoriesSource
 from memreplay.snapshot.model import By, EventRange, Filters, MeasureName, When
@@ -43,7 +44,7 @@ class DeviceDiff(Record, frozen=True, kw_only=True):
 class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff/1"):
     """What `memreplay diff` found: a device each that both snapshots have."""
 
-    text_only = ("ranges", "all_frames", "mixed")
+    text_only = ("ranges", "all_frames", "mixed", "fewer")
 
     base_file: str
     """The first input, as it was named."""
@@ -73,5 +74,10 @@ class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """Which events each is of, where these are others."""
     all_frames: bool = False
     """Whether whole stacks are shown."""
+    frames: FramesKept = "all"
+    """Which frames of the stacks count: those that both files have. With `python` stacks are
+    compared without C++ frames, with `none` there are no stacks to compare."""
+    fewer: str = ""
+    """The file that has fewer frames than the other."""
     mixed: bool = False
     """Whether the groups of one of the two were recorded, and are guessed all the same."""

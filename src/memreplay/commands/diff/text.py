@@ -19,6 +19,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
+from memreplay.render.frames import fewer_words
 from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.ranges import ranges_words
 from memreplay.render.reasons import reason_notes
@@ -44,6 +45,8 @@ def diff_document(report: DiffReport) -> Document:
         blocks += device_section(device, report)
     if report.mixed:
         blocks.append(Note(GUESSED))
+    if report.fewer:
+        blocks.append(Note(fewer_words(report.fewer, report.frames)))
     if report.ranges is not None:
         blocks.append(
             Note(f"{ranges_words(*report.ranges)}, so different events are compared", "warning")

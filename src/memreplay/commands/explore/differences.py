@@ -237,7 +237,7 @@ class Differences:
         return self._found[1]
 
     def _made(self, by: str, look: Look) -> tuple[SnapshotSide, SnapshotSide]:
-        from memreplay.analysis.comparing.sides import SnapshotSide
+        from memreplay.analysis.comparing.sides import SnapshotSide, keep_common_frames
         from memreplay.analysis.selecting.selection import Selection
 
         first, second = (
@@ -247,6 +247,7 @@ class Differences:
         # What one of the two alone noted is compared with nothing: both are guessed then.
         if NOTED.intersection(ways_of(by)) and None in (first.snap.recorded, second.snap.recorded):
             first.guess = second.guess = True
+        keep_common_frames(first, second)
         return first, second
 
 

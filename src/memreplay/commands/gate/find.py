@@ -14,6 +14,7 @@ from memreplay.analysis.comparing.sides import (
     ComparedSide,
     Scope,
     SnapshotSide,
+    keep_common_frames,
     other_ranges,
     placed,
 )
@@ -26,6 +27,7 @@ from memreplay.snapshot.model import Coded
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.code.native import FramesKept
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.analysis.comparing.records import DiffRow
     from memreplay.snapshot.model import MeasureName
@@ -97,6 +99,10 @@ class _Gate:
         self.snap = snap
         self.base = base
         self.side = SnapshotSide(snap, rules=rules, strict=strict)
+        self.frames: FramesKept = "all"
+        self.fewer = ""
+        if base is not None:
+            self.frames, self.fewer = keep_common_frames(base, self.side)
         self.allow_untrusted = allow_untrusted
         self.strict = strict
         self.used: dict[tuple[bool, int, MeasureName], None] = {}
@@ -124,6 +130,8 @@ class _Gate:
             overflowed=tuple(dict.fromkeys(overflowed)),
             findings=(*findings, *trust),
             rules_changed=self.rules_changed(budgets),
+            frames=self.frames,
+            fewer=self.fewer,
             ranges=None if self.base is None else other_ranges(self.base, self.side),
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from memreplay.commands.gate.result import Finding, GatedFile
+from memreplay.render.frames import fewer_words
 from memreplay.render.ranges import ranges_words
 
 
-def gate_notes(file: GatedFile, findings: Iterable[Finding]) -> tuple[str, ...]:
+def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
     """A line each: a ring buffer that overflowed, rules or events that are others, what of the
     findings could not be judged; these have their messages."""
     notes = []
@@ -25,5 +26,14 @@ def gate_notes(file: GatedFile, findings: Iterable[Finding]) -> tuple[str, ...]:
         )
     if file.ranges is not None:
         notes.append(f"{ranges_words(*file.ranges)}; give both the same range")
+    if file.fewer and any(map(_compares_code, findings)):
+        notes.append(fewer_words(file.fewer, file.frames))
     skipped = [one for one in findings if one.outcome in ("skipped", "not_judged")]
     return (*notes, *(one.message for one in skipped))
+
+
+def _compares_code(finding: Finding) -> bool:
+    """Whether a finding depends on what stacks say of both."""
+    return finding.category is not None or any(
+        one.change_bytes is not None for one in finding.causes
+    )

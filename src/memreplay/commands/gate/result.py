@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import LimitKind
 from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
@@ -112,7 +113,7 @@ class Finding(Record, frozen=True, kw_only=True):
 class GatedFile(Record, frozen=True, kw_only=True):
     """What became of one snapshot."""
 
-    text_only = ("findings", "rules_changed", "ranges")
+    text_only = ("findings", "rules_changed", "ranges", "frames", "fewer")
 
     file: str
     base_file: str | None = None
@@ -131,6 +132,10 @@ class GatedFile(Record, frozen=True, kw_only=True):
     """All that was found, in order."""
     rules_changed: bool = False
     """Whether the base's categories, which a budget is of, are by other rules."""
+    frames: FramesKept = "all"
+    """Which frames of the stacks count: those that the base has, too."""
+    fewer: str = ""
+    """The file that has fewer frames than the other."""
     ranges: tuple[EventRange, EventRange] | None = None
     """Which events the base and this are of, where these are others."""
 

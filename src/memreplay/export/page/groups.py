@@ -11,15 +11,13 @@ from msgspec.structs import asdict
 import memreplay._core as _core
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.dimensions import (
-    BEFORE_RECORDING,
-    NO_EVENTS,
     NO_MODULE,
-    NO_STACK,
     OUTSIDE,
     pool_label,
     size_label,
     stream_label,
 )
+from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
 from memreplay.analysis.moments.annotations import spans
 from memreplay.export.page.records import PageGroups
 from memreplay.render.blocks import place_words
