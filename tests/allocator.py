@@ -1,4 +1,4 @@
-"""A slow and obvious model of PyTorch's CUDA caching allocator, to be checked by eye.
+"""A slow and obvious model of PyTorch's caching allocators (CUDA, NPU), to be checked by eye.
 
 Programs call `malloc`, `free` and the rest on a `Device`; the `Machine` then dumps the snapshot
 that PyTorch would have dumped, and beside it the truth: what `torch.cuda.memory_stats` would have
@@ -22,6 +22,8 @@ SMALL_SEGMENT = 2 * MIB
 LARGE_SEGMENT = 20 * MIB
 LARGE_REQUEST = 10 * MIB  # from here on a segment is made for the one request
 ROUND_LARGE = 2 * MIB
+NPU_PADDING = 32  # bytes that torch_npu adds to each request
+NPU_ALIGNMENT = 16 * KIB  # of its large blocks in expandable segments
 INTERVALS = 16  # of roundup_power2_divisions: from 1 MiB, from 2 MiB, ..., from 32 GiB
 
 PoolId = tuple[int, int]
@@ -39,18 +41,19 @@ CHECKPOINT_STACK: Stack = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What PYTORCH_CUDA_ALLOC_CONF sets, and the size of the device."""
+    """What PYTORCH_CUDA_ALLOC_CONF sets, the size of the device, and whether it is an NPU."""
 
     roundup_power2_divisions: tuple[int, ...] = (0,) * INTERVALS
     max_split_size: int | None = None  # None: no limit
     expandable_segments: bool = False
     capacity: int = 80 * GIB
+    npu: bool = False
 
     def to_dict(self) -> Entry:
         """As `allocator_settings` of a snapshot."""
         divisions = self.roundup_power2_divisions
         return {
-            "PYTORCH_CUDA_ALLOC_CONF": "",
+            "PYTORCH_NPU_ALLOC_CONF" if self.npu else "PYTORCH_CUDA_ALLOC_CONF": "",
             "max_split_size": -1 if self.max_split_size is None else self.max_split_size,
             "garbage_collection_threshold": 0.0,
             "expandable_segments": self.expandable_segments,
@@ -68,6 +71,7 @@ class Settings:
 
 def round_size(size: int, settings: Settings) -> int:
     """The block size that a request asks for."""
+    size += NPU_PADDING if settings.npu else 0
     if size < MIN_BLOCK:
         return MIN_BLOCK
     power = size.bit_length() - 1  # 2**power <= size
@@ -326,6 +330,7 @@ class Device:
         if block is None:
             self.record("oom", None, size, stream, key[0], stack=stack)
             return None
+        block = self.aligned(block, size)
         split = should_split(block.size, size, key[1], self.settings)
         return self.hand_out(block, size, requested, split, stack)
 
@@ -460,6 +465,16 @@ class Device:
         area.stack = stack
         self.record_segment("segment_alloc", area, area.addr, total, stack)
         return area.blocks[0]
+
+    def aligned(self, block: Block, size: int) -> Block:
+        """The part of a free block that a request gets: torch_npu leaves what is before the first
+        aligned address free, if the request is large and still has room."""
+        if not self.settings.npu or not self.settings.expandable_segments or size < ROUND_LARGE:
+            return block
+        before = -block.addr % NPU_ALIGNMENT
+        if before == 0 or before + size > block.size:
+            return block
+        return block.area.cut(block, before)
 
     def expand(
         self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack

@@ -37,6 +37,10 @@ SETTINGS: dict[str, Settings] = {
     "expandable, roundup": Settings(
         expandable_segments=True, roundup_power2_divisions=(8,) * INTERVALS
     ),
+    "npu": Settings(npu=True),
+    "npu, max split, crowded": Settings(npu=True, max_split_size=24 * MIB, capacity=200 * MIB),
+    "npu, expandable": Settings(npu=True, expandable_segments=True),
+    "npu, expandable, crowded": Settings(npu=True, expandable_segments=True, capacity=180 * MIB),
 }
 
 STREAMS = (0, 0, 0, 0, 0x5555_0000_1000, 7)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 import memreplay._core as _core
 from memreplay.errors import UsageError
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
 from memreplay.snapshot.once import Once, once
 from memreplay.snapshot.staying import Staying
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.backends import Backend
 
 # Two peaks are separate when usage falls between them by this part of its range.
 SEPARATION = 0.05
@@ -492,8 +494,13 @@ class Measured(Staying):
 class MeasuredTrace(Trace):
     """A trace with its measures: what a simulation of it asks for."""
 
-    def __init__(self, native: _timeline.Replay, settings: AllocatorSettings) -> None:
-        super().__init__(native, settings)
+    def __init__(
+        self,
+        native: _timeline.Replay,
+        settings: AllocatorSettings,
+        backends: Sequence[Backend] = (CUDA,),
+    ) -> None:
+        super().__init__(native, settings, backends)
         self.recorded_allocator: dict[str, Any] = {}  # kept by snapshot.recorded_allocator
 
     @property

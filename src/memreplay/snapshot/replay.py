@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import UsageError
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.measured import Measured, MeasuredTrace
 from memreplay.snapshot.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from memreplay.engine.query import _blockmap
     from memreplay.engine.replay import _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.backends import Backend
     from memreplay.snapshot.recorded_allocator import Edit, Recorded
     from memreplay.snapshot.simulated import Simulated
 
@@ -37,8 +39,9 @@ class Replay(MeasuredTrace):
         native: _timeline.Replay,
         settings: AllocatorSettings,
         card: Callable[[], int | None] = lambda: None,
+        backends: Sequence[Backend] = (CUDA,),
     ) -> None:
-        super().__init__(native, settings)
+        super().__init__(native, settings, backends)
         self._card = card
         self._measures: dict[tuple[object, ...], dict[str, Any]] = {}  # what they found
 

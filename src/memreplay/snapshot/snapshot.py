@@ -19,6 +19,7 @@ from memreplay.io.dataset_files import find_dataset
 from memreplay.io.limits import Limits
 from memreplay.io.readahead import ReadAhead, several_cpus
 from memreplay.snapshot.alloc_conf import recorded_settings
+from memreplay.snapshot.backends import CUDA, NPU, XPU, Backend, Evidence, likely
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
@@ -394,11 +395,41 @@ class Snapshot(Staying):
 
     def _replayed(self, device: int) -> Replay:
         self.check_device(device)
+        native = _timeline.Replay(self.native, device)
+        settings = recorded_settings(self.settings)
+        if "expandable_segments" not in self.settings:
+            growing, fixed = native.tally()["expandable"]
+            settings = settings._replace(expandable=growing > 0 and not fixed)
         return Replay(
-            _timeline.Replay(self.native, device),
-            recorded_settings(self.settings),
+            native,
+            settings,
             partial(_card_bytes, self.native, device),
+            self._backends,
         )
+
+    @once
+    def _backends(self) -> tuple[Backend, ...]:
+        plain, padded = _timeline.rounding(self.native, NPU.pad_bytes)
+        codes = [one.code for one in (NPU, XPU) if one.code is not None]
+        return likely(
+            Evidence(
+                settings=frozenset(self.settings),
+                npu_actions=self.has_action("workspace_snapshot", "empty_cache"),
+                code=frozenset(
+                    one for one in codes if _timeline.names_file(self.native, one.encode())
+                ),
+                plain=plain,
+                padded=padded,
+            )
+        )
+
+    @once
+    def backend(self) -> Backend:
+        """Whose allocator wrote the file. Where its blocks and stacks don't tell, its traces do."""
+        if len(self._backends) == 1:
+            return self._backends[0]
+        found = [self.replay(device).backend for device in self.devices]
+        return next((one for one in found if one is not CUDA), CUDA)
 
     # ---- for people
 

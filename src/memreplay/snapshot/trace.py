@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memreplay._core as _core
 from memreplay.errors import UsageError
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import SegmentChanges, Span
 from memreplay.snapshot.once import Once, once
 from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memreplay.engine.query._groups import Keys
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
     from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.backends import Backend
 
 
 SHOWN = 10  # pools or streams that an error names
@@ -31,6 +35,7 @@ class Tally(NamedTuple):
     times: tuple[int, int] | None  # of the first event and the last, in microseconds
     segments: int
     reserved_bytes: int
+    expandable: tuple[int, int]  # segments and their events: of expandable ones, and of others
     states: list[tuple[int, int, int, int]]  # code, blocks, bytes, requested bytes of active ones
 
 
@@ -42,9 +47,15 @@ class Trace(Staying):
     `first_event - 1`, and what was live then is carried over.
     """
 
-    def __init__(self, native: _timeline.Replay, settings: AllocatorSettings) -> None:
+    def __init__(
+        self,
+        native: _timeline.Replay,
+        settings: AllocatorSettings,
+        backends: Sequence[Backend] = (CUDA,),
+    ) -> None:
         self.native = native
         self.settings = settings
+        self._backends = backends
         self._classes: Once[str, _measures.Classes] = Once()
         self._places: Once[str, dict[object, int]] = Once()
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
@@ -147,14 +158,36 @@ class Trace(Staying):
 
         return _measures.Reserved(self.native)
 
-    @once
+    @property
     def blocks(self) -> _measures.Blocks:
         """The allocator's blocks over time."""
+        return self._fitted[1]
+
+    @property
+    def backend(self) -> Backend:
+        """Whose allocator recorded the trace: the first that the file doesn't contradict."""
+        return self._backends[0] if len(self._backends) == 1 else self._fitted[0]
+
+    @once
+    def _fitted(self) -> tuple[Backend, _measures.Blocks]:
+        found: tuple[Backend, _measures.Blocks] | None = None
+        for backend in self._backends:
+            blocks = self._blocks_of(backend)
+            if found is None or _contradictions(blocks) < _contradictions(found[1]):
+                found = backend, blocks
+            if not _contradictions(found[1]):
+                break
+        assert found is not None
+        return found
+
+    def _blocks_of(self, backend: Backend) -> _measures.Blocks:
         from memreplay.engine.replay import _measures
 
         known = self.settings
         return _measures.Blocks(
-            self.reserved, known.divisions, known.max_split_bytes, known.expandable
+            *(self.reserved, known.divisions, known.max_split_bytes, known.expandable),
+            pad=backend.pad_bytes,
+            align=backend.align_bytes,
         )
 
     @once
@@ -380,6 +413,11 @@ class Trace(Staying):
         if not self.start <= event <= last:
             there = f"{self.first_event} to {last}" if self.events else "none"
             raise UsageError(f"device {self.device} has no event {event}; its events: {there}")
+
+
+def _contradictions(blocks: _measures.Blocks) -> int:
+    """How many allocations and final blocks are not where, or not as large as, the rules say."""
+    return blocks.misplaced + blocks.end_misfits
 
 
 def _spelled(key: object) -> str:

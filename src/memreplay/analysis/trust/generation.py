@@ -23,8 +23,8 @@ RECORDING = frozenset({"trace_alloc_overflowed", "trace_alloc_max_entries"})
 
 def generation(snap: Snapshot) -> str:
     """Who wrote the file, in words for people: later keys tell later versions."""
-    if snap.has_action("workspace_snapshot", "empty_cache"):
-        return "torch_npu (Ascend)"
+    if snap.backend.written_by is not None:
+        return snap.backend.written_by
     if "bare_list" in snap.traits:
         return "PyTorch before 2.1 (a list of segments)"
     if "history" in snap.traits:

@@ -122,7 +122,7 @@ def _device(
         first_event=replay.first_event,
         events=replay.events,
         settings=spelled(best.settings),
-        recorded_settings=spelled(replay.settings) if snap.settings else None,
+        recorded_settings=spelled(replay.settings) or ("" if snap.settings else None),
         total_bytes=best.total_bytes,
         recorded_total_bytes=replay.recorded.total_bytes,
         changed=changed,

@@ -59,7 +59,13 @@ class Blocks:
     """The allocator's blocks, replayed: the size of each allocation's block, and its pool."""
 
     def __new__(
-        cls, reserved: Reserved, divisions: Sequence[int], max_split: int, expandable: bool
+        cls,
+        reserved: Reserved,
+        divisions: Sequence[int],
+        max_split: int,
+        expandable: bool,
+        pad: int = 0,
+        align: int = 0,
     ) -> Blocks: ...
     @property
     def reserved(self) -> Reserved: ...

@@ -194,8 +194,10 @@ cdef class Reserved:
 cdef class Blocks:
     """The allocator's blocks, replayed: the size of each allocation's block, and its pool."""
 
-    def __cinit__(self, Reserved reserved not None, divisions, int64_t max_split, bint expandable):
+    def __cinit__(self, Reserved reserved not None, divisions, int64_t max_split, bint expandable,
+                  int64_t pad=0, int64_t align=0):
         # divisions: roundup_power2_divisions for sizes from 1 MiB on, a number a power of two.
+        # pad, align: what the allocator adds to each request, and where large blocks begin.
         cdef _sizes.Rules rules
         cdef int code, i
         cdef uint64_t seed = new_seed()
@@ -209,6 +211,10 @@ cdef class Blocks:
         rules.max_non_split = _reserve.LARGE_HANDLE
         rules.large_segment = _reserve.LARGE_HANDLE
         rules.expandable = expandable
+        if not 0 <= pad <= _sizes.MIN_BLOCK or not 0 <= align <= _sizes.ROUND_LARGE:
+            raise ValueError("padding and alignment are less than a block and a page")
+        rules.pad = pad
+        rules.align = align
         with nogil:
             code = _arena.arena_init(&self.a, &reserved.replay.r, &reserved.v, &rules, seed)
         if code != OK:

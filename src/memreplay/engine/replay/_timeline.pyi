@@ -15,6 +15,7 @@ class _Tally(TypedDict):
     times: tuple[int, int] | None
     segments: int
     reserved_bytes: int
+    expandable: tuple[int, int]
     states: list[tuple[int, int, int, int]]
 
 @final
@@ -103,3 +104,5 @@ class Moments:
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]: ...
 
 def requested_measure(replay: Replay) -> Measure: ...
+def rounding(tables: Tables, pad: int) -> tuple[int, int]: ...
+def names_file(tables: Tables, part: bytes) -> bool: ...

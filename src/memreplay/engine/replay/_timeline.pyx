@@ -7,6 +7,7 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._core cimport Tables, error_of, new_seed
+from memreplay.engine.replay cimport backend as _backend
 from memreplay.engine.replay cimport label as _label
 from memreplay.engine.replay cimport listing as _listing
 from memreplay.engine.replay cimport lives as _lives
@@ -151,7 +152,8 @@ cdef class Replay:
 
         `actions`: (code, events) of those that there are; `with_stack`; `times`: (first, last) or
         None; `segments`, `reserved_bytes`; `states`: (code, blocks, bytes, requested bytes of
-        active ones) of those that there are.
+        active ones) of those that there are; `expandable`: how many segments and segment events are
+        of expandable segments, and how many are of others.
         """
         cdef _tally.Tally t
         cdef int state
@@ -163,6 +165,7 @@ cdef class Replay:
             "times": (t.first_time, t.last_time) if t.timed else None,
             "segments": t.segments,
             "reserved_bytes": t.reserved,
+            "expandable": (t.growing, t.fixed),
             "states": [
                 (state, t.states[state].blocks, t.states[state].size, t.states[state].requested)
                 for state in range(<int> _tables.STATES) if t.states[state].blocks
@@ -408,3 +411,22 @@ cdef Measure requested(Replay replay):
 def requested_measure(Replay replay not None):
     """Alloc to free_completed, in requested bytes."""
     return requested(replay)
+
+
+def rounding(Tables tables not None, int64_t pad) -> tuple:
+    """(plain, padded): how many of the file's blocks in use, where every remainder is split off,
+    are as large as their request rounded, and not as that and `pad` bytes, and the other way
+    round."""
+    cdef uint64_t plain, padded
+    if not 0 <= pad <= 512:
+        raise ValueError("padding is less than a block")
+    with nogil:
+        _backend.count_rounding(&tables.t, pad, &plain, &padded)
+    return plain, padded
+
+
+def names_file(Tables tables not None, bytes part not None) -> bool:
+    """Whether any frame is of a file whose name holds `part`, which is not empty."""
+    if not part:
+        raise ValueError("part of a name")
+    return _backend.names_file(&tables.t, <const uint8_t*> <const char*> part, len(part))

@@ -16,8 +16,8 @@ from memreplay.engine.replay.idle cimport (
 from memreplay.engine.base.slim cimport slim_free, slim_init, slim_set, slim_unset
 from memreplay.engine.replay.lives cimport weights_add, weights_free, weights_init
 from memreplay.engine.replay.nodes cimport (
-    FREE_NODE, link, new_node, new_origin, node, node_at, note_end, origin_at, origin_of, put,
-    release, retire, root, split, tell_pool, unite
+    FREE_NODE, begin_aligned, link, new_node, new_origin, node, node_at, note_end, origin_at,
+    origin_of, put, release, retire, root, split, tell_pool, unite
 )
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.replay.reserve cimport Region
@@ -323,6 +323,8 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, u
     cdef uint32_t i = node_at(a, address)
     cdef uint32_t before
     n_bytes[0] = <int64_t> size
+    if i == NONE32 and begin_aligned(a, address, size, &i) < 0:
+        return -1
     if i == NONE32 and end_before(a, address, &i) < 0:
         return -1
     if i != NONE32:

@@ -3,6 +3,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena, ArenaNode, Origin
 from memreplay.engine.base.growbuf cimport push_item, push_u32, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32, Map64, Slot64, map64_at, map64_get
+from memreplay.engine.replay.sizes cimport MIN_BLOCK, to_alignment
 
 cdef extern from *:
     uint32_t FREE_NODE "0xFFFFFFFFu"   # the owner of a free block
@@ -141,3 +142,26 @@ cdef inline int release(Arena* a, uint32_t i) noexcept nogil:
             return -1
         i = other
     return note_end(a, i)
+
+
+cdef inline int begin_aligned(Arena* a, uint64_t address, uint64_t size,
+                              uint32_t* found) noexcept nogil:
+    # A large block inside of a free one, which begins at the first address that large blocks may
+    # have: what lies before it stays free. `found`: the free node that begins there then. -1 when
+    # memory is out.
+    cdef uint64_t before = MIN_BLOCK
+    cdef uint32_t i = NONE32
+    while i == NONE32 and before < <uint64_t> a.rules.align and before <= address:
+        i = node_at(a, address - before)
+        before += MIN_BLOCK
+    if i == NONE32 or node(a, i).owner != FREE_NODE:
+        return 0
+    before = address - node(a, i).address
+    if (to_alignment(&a.rules, origin_of(a, i).expandable or a.rules.expandable,
+                     node(a, i).address, size) != before
+            or node(a, i).size < before + size):
+        return 0
+    if split(a, i, before) < 0:
+        return -1
+    found[0] = node(a, i).next
+    return 0

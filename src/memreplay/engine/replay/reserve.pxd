@@ -1,7 +1,11 @@
 # The allocator's segments over time: those at the start, and what each segment event adds.
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.base.interned cimport interned
+from memreplay.engine.read.tables cimport Segment, Tables
 from memreplay.engine.replay.replay cimport Replay
+from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
 from memreplay.engine.base.status cimport Status
 
 cdef enum:
@@ -45,3 +49,11 @@ cdef void reserve_free(Reserve* v) noexcept nogil
 cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcept nogil
 cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
                         Buf* out) noexcept nogil
+
+
+cdef inline bint is_small(const Tables* t, const Segment* s) noexcept nogil:
+    cdef size_t n = 0
+    cdef const uint8_t* name = interned(&t.strings, s.kind, &n)
+    if n == 0:
+        return s.total_size == SMALL_SEGMENT
+    return n == 5 and memcmp(name, "small", 5) == 0

@@ -9,10 +9,9 @@ what the events leave at the end, which must be what the final segments say.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcmp, memset
+from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_u32
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.base.interned cimport interned
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
 from memreplay.engine.read.tables cimport *
@@ -66,14 +65,6 @@ cdef inline int add_item(Cells* c, uint8_t action, uint64_t address, int64_t siz
     it.expandable = expandable
     it.small = small
     return push_item(&c.items, &it)
-
-
-cdef inline bint is_small(const Tables* t, const Segment* s) noexcept nogil:
-    cdef size_t n = 0
-    cdef const uint8_t* name = interned(&t.strings, s.kind, &n)
-    if n == 0:
-        return s.total_size == SMALL_SEGMENT
-    return n == 5 and memcmp(name, "small", 5) == 0
 
 
 cdef inline bint says_small(uint8_t action, int64_t size) noexcept nogil:

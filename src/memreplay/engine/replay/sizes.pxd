@@ -21,12 +21,15 @@ cdef struct Rules:
     int64_t max_non_split      # max_non_split_rounding_size: what an oversize block may have more
     int64_t large_segment      # large_segment_size
     bint expandable            # expandable_segments: every remainder is split off
+    int64_t pad                # bytes that each request has more before it is rounded (torch_npu)
+    int64_t align              # large blocks of expandable segments begin at multiples; 0: anywhere
 
 
 cdef inline uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
     # The size of the block that serves a request, where the remainder is split off.
     cdef int step
     cdef uint64_t divisions, floor, part
+    size += <uint64_t> rules.pad
     if size < MIN_BLOCK:
         return MIN_BLOCK
     step = 63 - clz64(size) - 20
@@ -54,6 +57,15 @@ cdef inline bint leaves_rest(const Rules* rules, bint small, bint all_split, uin
     if small or all_split:
         return block - size >= MIN_BLOCK
     return size < max_split(rules) and block - size > SMALL_LIMIT
+
+
+cdef inline uint64_t to_alignment(const Rules* rules, bint all_split, uint64_t address,
+                                  uint64_t size) noexcept nogil:
+    # How far behind the begin of a free block the block begins that serves a request of this
+    # size, if it has room there. What lies before it stays free.
+    if rules.align <= 0 or not all_split or size < ROUND_LARGE:
+        return 0
+    return (<uint64_t> rules.align - address % <uint64_t> rules.align) % <uint64_t> rules.align
 
 
 cdef inline uint64_t segment_size(const Rules* rules, uint64_t size) noexcept nogil:

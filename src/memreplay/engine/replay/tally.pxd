@@ -18,6 +18,7 @@ cdef struct Tally:
     uint64_t segments
     int64_t reserved            # bytes of the segments
     StateTally states[5]        # by State
+    uint64_t fixed, growing     # segments and segment events: of expandable ones, and of others
 
 
 cdef void tally(const Replay* r, Tally* out) noexcept nogil

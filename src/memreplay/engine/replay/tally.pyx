@@ -37,9 +37,15 @@ cdef void tally(const Replay* r, Tally* out) noexcept nogil:
     cdef uint64_t i
     memset(out, 0, sizeof(Tally))
     count_events(r, out)
+    out.growing = out.actions[<int> A_SEGMENT_MAP] + out.actions[<int> A_SEGMENT_UNMAP]
+    out.fixed = out.actions[<int> A_SEGMENT_ALLOC] + out.actions[<int> A_SEGMENT_FREE]
     for i in range(rows.first_segment, rows.end_segment):
         if segments[i].device == r.device:
             out.segments += 1
+            if segments[i].flags & EXPANDABLE:
+                out.growing += 1
+            else:
+                out.fixed += 1
             out.reserved = plus(out.reserved, segments[i].total_size)
     for i in range(rows.first_block, rows.end_block):
         if segments[blocks[i].segment].device != r.device or blocks[i].state >= STATES:

@@ -21,7 +21,8 @@ from memreplay.engine.simulate cimport simulation as _simulation
 
 @cython.final
 cdef class Simulation:
-    """One device's program on an allocator of these settings. Sizes are bytes.
+    """One device's program on an allocator of these settings, of the backend that recorded it.
+    Sizes are bytes.
 
     `divisions` are roundup_power2_divisions, a number a power of two from 1 MiB on; `max_split` is
     max_split_size (-1: no limit), `max_non_split` max_non_split_rounding_size. `total` is what the
@@ -74,6 +75,8 @@ cdef class Simulation:
         asked.rules.max_non_split = max_non_split
         asked.rules.large_segment = large_segment
         asked.rules.expandable = expandable
+        asked.rules.pad = blocks.a.rules.pad
+        asked.rules.align = blocks.a.rules.align
         asked.limits.total = total
         asked.limits.allowed = allowed
         asked.limits.collect_from = collect_from
@@ -316,6 +319,7 @@ def segment_bytes(uint64_t request, *, uint64_t large_segment, bint expandable) 
     cdef Rules rules
     cdef uint64_t handle = SMALL_SEGMENT if request <= SMALL_LIMIT else large_segment
     rules.large_segment = <int64_t> large_segment
+    rules.pad = rules.align = 0
     if expandable:
         return -(-int(request) // handle) * handle
     return segment_size(&rules, request)

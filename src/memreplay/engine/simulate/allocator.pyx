@@ -13,7 +13,7 @@ from memreplay.engine.read.tables cimport (
     A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_SEGMENT_ALLOC
 )
 from memreplay.engine.replay.sizes cimport (
-    SMALL_LIMIT, leaves_rest, max_split, round_size, segment_size
+    SMALL_LIMIT, leaves_rest, max_split, round_size, segment_size, to_alignment
 )
 from memreplay.engine.simulate.driver cimport driver_take
 from memreplay.engine.simulate.heap cimport (
@@ -352,6 +352,11 @@ cdef int serve(Allocator* a, uint32_t i, uint32_t owner, int64_t requested, uint
                uint32_t* block) noexcept nogil:
     # A free block that is on no shelf any more; what it has more than these bytes may stay free.
     cdef SimBlock* b
+    cdef uint64_t before = to_alignment(&a.rules, a.rules.expandable, block_at(a, i).address, size)
+    if before and before + size <= block_at(a, i).size:
+        if cut(a, i, before) < 0 or shelve(a, i) < 0:
+            return NO_MEMORY
+        i = block_at(a, i).next
     if leaves_rest(&a.rules, size <= SMALL_LIMIT, a.rules.expandable, block_at(a, i).size, size):
         if cut(a, i, size) < 0 or shelve(a, block_at(a, i).next) < 0:
             return NO_MEMORY

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import memreplay as mr
@@ -41,7 +41,9 @@ def test_its_own_settings_give_the_same_again(
 def test_other_settings_give_what_the_program_gets_with_them(
     recorded: str, other: str, seed: int, steps: int
 ) -> None:
-    """Where memory suffices. An emptied cache of which nothing went leaves no event."""
+    """Where memory suffices. An emptied cache of which nothing went leaves no event. What is not a
+    setting stays as recorded."""
+    assume(ROOMY[recorded].npu == ROOMY[other].npu)
     without = ("empty cache",)
     snapshot, _ = modelled(ROOMY[recorded], seed, steps, without)
     _, want = modelled(ROOMY[other], seed, steps, without)

@@ -1,0 +1,92 @@
+"""backends: which backend's allocator wrote a file, told by its settings, stacks, blocks, trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.snapshot.backends import CUDA, NPU, NPU_UNPADDED, XPU, Backend, Evidence, likely
+from tests import build
+from tests.allocator import KIB, MIB, Machine, Settings, Stack
+
+NOTHING = Evidence(frozenset(), False, frozenset(), 0, 0)
+STACK: Stack = (("step", "/env/torch_npu/npu/memory.py", 1), ("main", "train.py", 2))
+XPU_STACK: Stack = (("step", "/env/torch/xpu/memory.py", 1), ("main", "train.py", 2))
+
+
+@pytest.mark.parametrize(
+    "found, want",
+    [
+        (NOTHING, (CUDA, NPU)),  # the trace tells
+        (NOTHING._replace(plain=3), (CUDA,)),
+        (NOTHING._replace(padded=3), (NPU,)),
+        (NOTHING._replace(plain=1, padded=3), (NPU,)),
+        (NOTHING._replace(settings=frozenset({"max_split_size"}), padded=3), (CUDA,)),
+        (NOTHING._replace(settings=frozenset({NPU.variable})), (NPU, NPU_UNPADDED)),
+        (NOTHING._replace(npu_actions=True), (NPU, NPU_UNPADDED)),
+        (NOTHING._replace(code=frozenset({"/torch_npu/"})), (NPU, NPU_UNPADDED)),
+        (NOTHING._replace(code=frozenset({"/torch/xpu/"})), (XPU,)),
+        (NOTHING._replace(settings=frozenset({XPU.variable})), (XPU,)),
+    ],
+)
+def test_likely(found: Evidence, want: tuple[Backend, ...]) -> None:
+    assert likely(found) == want
+
+
+def recorded(settings: Settings, *, freed: bool, stack: Stack = ()) -> dict[str, Any]:
+    """Small and large blocks side by side, all of them freed at the end or none, as torch_npu
+    writes them: without settings and times."""
+    machine = Machine(settings)
+    device = machine.devices[0]
+    sizes = (512, 1000, 4 * KIB, 3 * MIB, 2 * MIB, 30 * MIB, 512 * KIB, 2 * MIB + 512, 64)
+    blocks = [device.malloc(size, stack=stack) for size in sizes]
+    for block in blocks[1::2]:
+        assert block is not None
+        device.free(block, stack)
+    blocks[1::2] = [device.malloc(size, stack=stack) for size in sizes[1::2]]
+    for block in blocks if freed else ():
+        assert block is not None
+        device.free(block, stack)
+    snapshot, _ = machine.dump(event_pools=False)
+    del snapshot["allocator_settings"]
+    for event in snapshot["device_traces"][0]:
+        del event["time_us"]
+    return snapshot
+
+
+@pytest.mark.parametrize("expandable", [False, True])
+@pytest.mark.parametrize("freed", [False, True])
+@pytest.mark.parametrize(
+    "npu, stack, want",
+    [
+        (True, STACK, NPU),
+        (True, (), NPU),  # told by the blocks, or by where the trace puts them
+        (False, STACK, NPU_UNPADDED),  # newer chips
+        (False, XPU_STACK, XPU),
+        (False, (), CUDA),
+    ],
+)
+def test_it_is_told_by_stacks_blocks_or_the_trace(
+    npu: bool, stack: Stack, want: Backend, freed: bool, expandable: bool
+) -> None:
+    settings = Settings(npu=npu, expandable_segments=expandable)
+    snap = mr.open(build.dump(recorded(settings, freed=freed, stack=stack)))
+    replay = snap.replay(0)
+    assert snap.backend == replay.backend == want
+    assert (replay.blocks.assumed, replay.blocks.misplaced, replay.blocks.end_misfits) == (0, 0, 0)
+    assert replay.settings.expandable is expandable
+    assert replay.recorded.reproduced
+    assert replay.recorded.own.misplaced == 0
+
+
+def test_settings_that_say_nothing_of_expandable_segments_do_not_make_mixed_ones_expandable() -> (
+    None
+):
+    b = build.SnapshotBuilder().segment_alloc(2**40, 2 * MIB).segment_map(2**41, 2 * MIB)
+    assert not mr.open(build.dump(b.build())).replay(0).settings.expandable
+
+
+def test_of_a_file_without_memory() -> None:
+    assert mr.open(build.dump(build.SnapshotBuilder().build())).backend is CUDA
