@@ -27,7 +27,7 @@ class Distributed:
     """Wraps them as soon as they are loaded."""
 
     def __init__(self, addresses: Addresses) -> None:
-        self.addresses = addresses
+        self.addresses, self.guard = addresses, addresses.guard
         # Of parameters by their ids: the parameter, and its hook.
         self.followed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         # By what has it, and its name: that, what it was, and what it is now.
@@ -83,15 +83,23 @@ class Distributed:
 
         def made(one: Any, *args: Any, **kwargs: Any) -> Any:
             result = theirs(one, *args, **kwargs)
-            parameter = getattr(one, "_unsharded_param", None) if self.on else None
-            if parameter is not None and parameter.requires_grad and parameter.is_leaf:
-                followed = self.followed.get(id(parameter))
-                if followed is None or followed[0]() is not parameter:
-                    hook = parameter.register_post_accumulate_grad_hook(self.accumulated)
-                    self.followed[id(parameter)] = weakref.ref(parameter), hook
+            if self.on:
+                self.guard.run("following a whole parameter", self.follow, one)
             return result
 
         return made
+
+    def follow(self, one: Any) -> None:
+        parameter = getattr(one, "_unsharded_param", None)
+        if parameter is not None and parameter.requires_grad and parameter.is_leaf:
+            followed = self.followed.get(id(parameter))
+            if followed is None or followed[0]() is not parameter:
+                hook = parameter.register_post_accumulate_grad_hook(self.accumulating)
+                self.followed[id(parameter)] = weakref.ref(parameter), hook
+
+    def accumulating(self, parameter: Any) -> None:
+        """Autograd's hook."""
+        self.guard.run("noting a gradient", self.accumulated, parameter)
 
     def accumulated(self, parameter: Any) -> None:
         if parameter.grad is not None:

@@ -24,6 +24,7 @@ from memreplay.recording.estimate_devices import Devices, as_on_a_gpu
 from memreplay.recording.estimate_kernels import Kernels, as_a_gpu_does
 from memreplay.recording.estimate_storages import FakeAddresses, Storages
 from memreplay.recording.facts import run_facts
+from memreplay.recording.guarding import Guard
 from memreplay.recording.listening import ask_autograd
 from memreplay.recording.modules import Modules
 from memreplay.recording.optimizers import Optimizers
@@ -145,10 +146,11 @@ class estimating:  # noqa: N801 - as it is called
             self.storages = Storages(unseen(torch))
             undo.callback(setattr, self.storages, "on", False)
             devices = Devices(torch, FakeTensor, self.storages)
-            addresses = FakeAddresses(torch, self.storages)
-            self.modules = Modules(torch, addresses)
+            self.guard = Guard(torch)
+            addresses = FakeAddresses(torch, self.storages, self.guard)
+            self.modules = Modules(torch, addresses, self.guard)
             undo.callback(self.modules.remove)
-            self.optimizers = Optimizers(torch, self.modules, self.steps.stepped)
+            self.optimizers = Optimizers(torch, self.modules, self.steps)
             undo.callback(self.optimizers.remove)
             distributed = Distributed(addresses)
             undo.callback(distributed.remove)
@@ -187,8 +189,8 @@ class estimating:  # noqa: N801 - as it is called
             ) from error
 
     def step(self) -> None:
-        """A step of the program ends here. Without it, it ends where the first optimizer has
-        stepped."""
+        """A step of the program ends here. If it is never called, a step ends where the optimizer
+        has stepped; of several, the one that steps most often."""
         self.steps.tell()
 
     def ran_out(self) -> None:
@@ -202,8 +204,8 @@ class estimating:  # noqa: N801 - as it is called
         return self.found
 
     def snapshot(self) -> dict[str, Any]:
-        self.optimizers.again()
-        self.modules.again()
+        self.guard.run("looking for models and optimizers", self.optimizers.again)
+        self.guard.run("looking at models", self.modules.again)
         sure = _tracker.noted()
         place = self.storages.place()
         events = list(self.storages.events[place])
@@ -213,11 +215,12 @@ class estimating:  # noqa: N801 - as it is called
             "allocator_settings": {},
             "external_annotations": [],
             "memreplay": {
+                **({"failures": failures} if (failures := self.guard.failures()) else {}),
                 **run_facts(self.torch, SimpleNamespace(device_count=int), None),
                 "recorder": "estimate",
                 "host": platform.node(),
                 "python": platform.python_version(),
-                **noted([events], sure, self.modules.names, self.steps.ends, sys.maxsize),
+                **noted([events], sure, self.modules.names, self.steps.ends(), sys.maxsize),
             },
         }
 

@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from memreplay.engine.record import _tracker
+from memreplay.recording.guarding import Guard
 from memreplay.recording.tensors import Addresses
 
 # Where a storage would be on a machine with a GPU.
@@ -188,14 +189,16 @@ class Stacks:
 class FakeAddresses(Addresses):
     """The made up addresses of tensors."""
 
-    def __init__(self, torch: Any, storages: Storages) -> None:
-        super().__init__(torch, "cpu")
+    without_memory = ()  # fake tensors have some here
+
+    def __init__(self, torch: Any, storages: Storages, guard: Guard) -> None:
+        super().__init__(torch, "cpu", guard)
         self.storages = storages
 
     def there(self) -> Iterator[int]:
         """None: what is not fake takes no memory here."""
         return iter(())
 
-    def of(self, tensor: Any) -> int:
+    def of(self, tensor: Any) -> list[int]:
         block = self.storages.known(tensor.untyped_storage())
-        return block.address if block is not None and block.live else 0
+        return [block.address] if block is not None and block.live else []

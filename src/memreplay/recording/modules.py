@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from memreplay.engine.record import _calls, _tracker
 from memreplay.engine.record._tracker import BUFFER, GRADIENT, INPUT, OTHER, PARAMETER, mark
-from memreplay.recording.tensors import Addresses
+from memreplay.recording.guarding import Guard
+from memreplay.recording.tensors import Addresses, own
 
-# Modules that stand between others and say nothing: PyTorch's wrappers.
-WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+# Attributes by which PyTorch's wrappers hold what they wrap; a name leaves them out. `module` is a
+# name that programs use as well, so it counts only in these classes.
+WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+WRAPPED_AS_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 WRAPPING = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 
 _left: list[Any] = []  # what modules were called by, before a program put its own around ours
@@ -28,10 +30,15 @@ class Back:
 
 
 class Modules:
-    """All modules that are known, each by a number and a name."""
+    """All modules that are known, each by a number and a name.
 
-    def __init__(self, torch: Any, addresses: Addresses) -> None:
+    Modules are taken apart by their `__dict__` only: `named_modules()`, `parameters()`, `__eq__`
+    and `__getattr__` may be the program's.
+    """
+
+    def __init__(self, torch: Any, addresses: Addresses, guard: Guard | None = None) -> None:
         self.torch, self.addresses = torch, addresses
+        self.guard = guard or Guard(torch)
         self.names = [""]  # by number; 0 is no module
         self.numbers: dict[int, int] = {}  # by id: that of a module which is gone is taken away
         # Of parameters, by id: the parameter, and the number of its module.
@@ -55,7 +62,7 @@ class Modules:
         theirs = module.__call__
         # What a program has put around ours in an earlier recording calls it still.
         around = bool(_left) and theirs is not _left[0]
-        _calls.begin(None if around else theirs, self.numbers, self.found)
+        _calls.begin(None if around else theirs, self.numbers, self.called)
         if not around:
             module.__call__ = _calls.call
 
@@ -70,18 +77,18 @@ class Modules:
         checkpoint = sys.modules.get("torch.utils.checkpoint")
         recomputing = getattr(checkpoint, "_recomputation_hook", None)
         if recomputing is not None:
-            self.patch(recomputing, "__enter__", lambda: _tracker.recompute(True))
-            self.patch(recomputing, "__exit__", lambda: _tracker.recompute(False))
+            self.patch(recomputing, "__enter__", lambda _: _tracker.recompute(True))
+            self.patch(recomputing, "__exit__", lambda _: _tracker.recompute(False))
 
-    def patch(self, of: type, name: str, call: Callable[[], None]) -> None:
-        """Let a method do this first."""
+    def patch(self, of: type, name: str, call: Callable[[Any], None]) -> None:
+        """Let a method do this first, with the object that it is called for."""
         theirs = getattr(of, name)
         own = name in vars(of)
         on = True
 
         def both(*args: Any, **kwargs: Any) -> Any:
             if on:
-                call()
+                self.guard.run(f"noting a call of {of.__name__}.{name}", call, args[0])
             return theirs(*args, **kwargs)
 
         def back() -> None:
@@ -97,8 +104,12 @@ class Modules:
         setattr(of, name, both)
         self.handles.append(Back(back))
 
+    def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """A module that runs first, or by itself; 0 for one that could not be looked at."""
+        work = self.found, module, args, kwargs
+        return self.guard.run("noting a module's call", *work, otherwise=0)
+
     def found(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """A module that runs first, or by itself."""
         if _tracker.depth() == 0:
             self.before()
             if _tracker.optimizing():
@@ -107,7 +118,7 @@ class Modules:
         if id(module) not in self.numbers:
             if _tracker.depth():
                 self.anew(module, f"{self.names[_tracker.module()]}.{type(module).__name__}")
-            elif not (module._modules or module._parameters or module._buffers):
+            elif not any(own(module, held) for held in ("_modules", "_parameters", "_buffers")):
                 self.anew(module, type(module).__name__)  # such as a loss function
             else:
                 self.root(module)
@@ -133,10 +144,8 @@ class Modules:
             count += 1
             title = f"{type(inner).__name__}#{count}"
         self.roots.append(weakref.ref(module))
-        for name, one in module.named_modules():
-            self.named(
-                one, ".".join([title, *(p for p in name.split(".") if p and p not in WRAPPERS)])
-            )
+        for name, one in within(module):
+            self.named(one, f"{title}.{name}" if name else title)
         self.mark(module)
 
     def named(self, module: Any, name: str) -> None:
@@ -169,18 +178,19 @@ class Modules:
 
     def mark(self, root: Any) -> None:
         """Parameters and buffers of a model, where they are now, and gradients."""
-        for module in root.modules():
+        for _, module in within(root):
             number = self.numbers.get(id(module), 0)
-            for parameter in module._parameters.values():
-                if parameter is not None:
-                    self.mark_parameter(parameter, number)
-            for buffer in module._buffers.values():
-                if buffer is not None:
-                    for address in self.addresses.all(buffer):
-                        mark(address, BUFFER, number)
+            for parameter in tensors_of(module, "_parameters"):
+                self.mark_parameter(parameter, number)
+            for buffer in tensors_of(module, "_buffers"):
+                for address in self.addresses.all(buffer):
+                    mark(address, BUFFER, number)
 
     def mark_parameter(self, parameter: Any, number: int) -> None:
         """One parameter, and its gradient, from now on each time that there is one."""
+        self.guard.run("noting a parameter", self.mark_one, parameter, number)
+
+    def mark_one(self, parameter: Any, number: int) -> None:
         for address in self.addresses.all(parameter):
             mark(address, PARAMETER, number)
         if not self.knows(parameter):
@@ -192,7 +202,7 @@ class Modules:
         """Until an optimizer steps, which looks at gradients by itself."""
         hook = getattr(parameter, "register_post_accumulate_grad_hook", None)
         if hook is not None and parameter.requires_grad and parameter.is_leaf:
-            self.hooks[id(parameter)] = hook(self.accumulated)
+            self.hooks[id(parameter)] = hook(self.accumulating)
 
     def unhook(self, parameters: list[Any]) -> None:
         if self.hooks:
@@ -211,8 +221,13 @@ class Modules:
         found = self.owners.get(id(parameter))
         return found[1] if found is not None and found[0]() is parameter else 0
 
+    def accumulating(self, parameter: Any) -> None:
+        """Autograd's hook: its gradient is there."""
+        self.guard.run("noting a gradient", self.accumulated, parameter)
+
     def accumulated(self, parameter: Any) -> None:
-        """Its gradient is there."""
+        if not parameter.is_leaf and not parameter.retains_grad:
+            return  # it has no gradient, and warns those who ask
         gradient = parameter.grad
         if gradient is not None:
             for address in self.addresses.all(gradient):
@@ -223,16 +238,19 @@ class Modules:
         for root in self.roots:
             module = root()
             if module is not None:
-                self.mark(module)
+                self.guard.run("looking at a model", self.mark, module)
 
     def look(self, living: list[Any]) -> None:
         """Models that have not run, such as averages of others. `living`: all modules."""
-        new = [one for one in living if id(one) not in self.numbers and "_modules" in vars(one)]
-        inner = {id(one) for module in new for one in module._modules.values()}
+        new = [
+            one
+            for one in living
+            if id(one) not in self.numbers and own(one, "_modules") is not None
+        ]
+        inner = {id(one) for module in new for one in tensors_of(module, "_modules")}
         for module in new:
             if id(module) not in inner and id(module) not in self.numbers:
-                with contextlib.suppress(AttributeError):  # of one that is not whole yet
-                    self.root(module)
+                self.guard.run("looking at a model", self.root, module)
 
     def remove(self) -> None:
         """Hears of nothing more."""
@@ -241,3 +259,30 @@ class Modules:
         self.handles.clear()
         self.hooks.clear()
         _calls.end()
+
+
+def tensors_of(module: Any, held: str) -> list[Any]:
+    """What a module has in `_parameters`, `_buffers` or `_modules`; empty if it isn't whole yet."""
+    found = own(module, held)
+    return [one for one in dict.values(found) if one is not None] if found else []
+
+
+def within(root: Any) -> Iterator[tuple[str, Any]]:
+    """A module and all in it, each once, in the order and by the names of `named_modules()`, but
+    without the names by which PyTorch's wrappers hold what they wrap."""
+    seen: set[int] = set()
+    waiting = [("", root)]
+    while waiting:
+        name, module = waiting.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield name, module
+        wraps = type(module).__name__ in WRAPPED_AS_MODULE
+        inner = []
+        for key, one in (own(module, "_modules") or {}).items():
+            if one is None:
+                continue
+            silent = key in WRAPPED or (wraps and key == "module")
+            inner.append((name if silent else f"{name}.{key}" if name else str(key), one))
+        waiting += reversed(inner)

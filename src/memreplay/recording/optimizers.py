@@ -14,13 +14,17 @@ from typing import Any
 from memreplay.engine.record import _calls, _tracker
 from memreplay.engine.record._tracker import GRADIENT, STATE, mark
 from memreplay.recording.modules import Modules
-from memreplay.recording.tensors import living
+from memreplay.recording.steps import Steps
+from memreplay.recording.tensors import living, own
 
 SURE = 3  # steps after which an optimizer makes no more state, unless it has more parameters
 
 
 class Known:
     """What is known of one optimizer."""
+
+    def __init__(self, of: weakref.ref[Any], number: int) -> None:
+        self.of, self.number = of, number
 
     steps = 0
     entries = 0
@@ -32,11 +36,14 @@ class Known:
 class Optimizers:
     """All optimizers that step."""
 
-    def __init__(self, torch: Any, modules: Modules, stepped: Callable[[], None]) -> None:
-        self.torch, self.modules, self.stepped = torch, modules, stepped
+    def __init__(self, torch: Any, modules: Modules, steps: Steps) -> None:
+        self.torch, self.modules, self.steps, self.guard = torch, modules, steps, modules.guard
         modules.left_behind = self.left_behind
-        self.known: weakref.WeakKeyDictionary[Any, Known] = weakref.WeakKeyDictionary()
-        self.first: weakref.ref[Any] | None = None  # of several its steps are those of the program
+        # By id, while they live: what an optimizer says of equality and hashes is its own.
+        self.optimizers: dict[int, Known] = {}
+        self.count = 0  # of those that were known
+        # By id, those that have stepped since a GradScaler that has them was updated.
+        self.since: set[int] = set()
         # Of each thread the frame of the step that runs, by its id and code: to keep it would keep
         # all that it has.
         self.inside: dict[int, tuple[int, CodeType]] = {}
@@ -53,12 +60,20 @@ class Optimizers:
         if scaler is not None:
             self.modules.patch(scaler, "update", self.scaled)
 
+    def known(self, optimizer: Any) -> Known:
+        key, optimizers = id(optimizer), self.optimizers
+        found = optimizers.get(key)
+        if found is None or found.of() is not optimizer:
+            self.count += 1
+            found = optimizers[key] = Known(
+                weakref.ref(optimizer, lambda of: forget(optimizers, key, of)), self.count
+            )
+        return found
+
     def began(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """PyTorch's hook before a step."""
         step = sys._getframe(1)
-        self.left_behind(step.f_back)
-        if not _tracker.optimizing():
-            self.inside[threading.get_ident()] = id(step), step.f_code
-        self.mark_gradients(optimizer)
+        self.guard.run("noting that an optimizer steps", self.begin, optimizer, step)
         _tracker.optimize(True)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if not callable(closure):
@@ -68,40 +83,57 @@ class Optimizers:
             return (args[0], evaluated, *args[2:]), kwargs
         return args, {**kwargs, "closure": evaluated}
 
+    def begin(self, optimizer: Any, step: FrameType) -> None:
+        self.left_behind(step.f_back)
+        if not _tracker.optimizing():
+            self.inside[threading.get_ident()] = id(step), step.f_code
+        self.mark_gradients(optimizer)
+
     def evaluating(self, optimizer: Any, closure: Callable[..., Any]) -> Callable[..., Any]:
         """The model, evaluated as often as a step asks for it: what that allocates is not the
         optimizer's."""
 
-        @functools.wraps(closure)
         def evaluated(*args: Any, **kwargs: Any) -> Any:
             steps = _tracker.evaluate(0)
             try:
                 return closure(*args, **kwargs)
             finally:
                 _tracker.evaluate(steps)
-                self.mark_gradients(optimizer)
+                self.guard.run("noting gradients", self.mark_gradients, optimizer)
 
+        # As a hook's error would end the program, what the closure says of itself is copied so.
+        self.guard.run("wrapping a closure", functools.update_wrapper, evaluated, closure)
         return evaluated
 
     def ended(self, optimizer: Any, *_: Any) -> None:
-        self.mark(optimizer, always=False)
+        """PyTorch's hook after a step."""
+        self.guard.run("noting an optimizer's state", self.mark, optimizer, False)
         _tracker.optimize(False)
         if not _tracker.optimizing():
             self.inside.pop(threading.get_ident(), None)
-        if self.first is None or self.first() is None:
-            self.first = weakref.ref(optimizer)
-        if self.first() is optimizer:
-            self.stepped()
+        self.guard.run("noting a step", self.stepped, optimizer)
+
+    def stepped(self, optimizer: Any) -> None:
+        self.since.add(id(optimizer))
+        # A hook of autograd that steps does so in the middle of a step of the program.
+        later = self.after_backward if _tracker.in_backward() else None
+        self.steps.stepped(self.known(optimizer).number, later)
+
+    def after_backward(self, call: Callable[[], None]) -> None:
+        """Let this be called when the backward pass that this thread is in has ended."""
+        engine = self.torch.autograd.Variable._execution_engine
+        engine.queue_callback(lambda: self.guard.run("noting a step", call))
 
     def mark_gradients(self, optimizer: Any) -> None:
         """The gradients that it is about to use, and its parameters where they are new."""
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        known = self.known.setdefault(optimizer, Known())
+        known = self.known(optimizer)
         if known.parameters != len(parameters):
             known.parameters = len(parameters)
             self.parameters(optimizer)
-        for one in _calls.mark_gradients(parameters, GRADIENT, self.modules.owners):
-            self.modules.accumulated(one)
+        modules, plain = self.modules, self.torch.Tensor
+        for one in _calls.mark_gradients(parameters, GRADIENT, modules.owners, plain):
+            modules.accumulating(one)
         self.modules.unhook(parameters)
 
     def left_behind(self, frame: FrameType | None) -> None:
@@ -117,9 +149,9 @@ class Optimizers:
             _tracker.optimize(False)
         self.inside.pop(threading.get_ident(), None)
 
-    def mark(self, optimizer: Any, *, always: bool = True) -> None:
+    def mark(self, optimizer: Any, always: bool = True) -> None:
         """Its state, where it is now."""
-        known = self.known.setdefault(optimizer, Known())
+        known = self.known(optimizer)
         entries, known.entries = known.entries, len(optimizer.state)
         if not always:
             known.steps += 1
@@ -144,14 +176,32 @@ class Optimizers:
         models, optimizers = living(self.torch.nn.Module, self.torch.optim.Optimizer)
         self.modules.look(models)
         for optimizer in optimizers:
-            if hasattr(optimizer, "state") and hasattr(optimizer, "param_groups"):  # it is whole
-                self.parameters(optimizer)
-                self.mark(optimizer)
+            whole = own(optimizer, "state") is not None and own(optimizer, "param_groups")
+            if whole:  # else its __init__ is still running
+                self.look_at(optimizer)
 
-    def scaled(self) -> None:
-        """A GradScaler may leave a step out, and then gradients go unseen."""
-        for optimizer in list(self.known):
-            self.mark_gradients(optimizer)
+    def look_at(self, optimizer: Any) -> None:
+        """Its parameters and its state, where they are now."""
+        self.guard.run("looking at an optimizer", self.parameters, optimizer)
+        self.guard.run("looking at an optimizer", self.mark, optimizer)
+
+    def scaled(self, scaler: Any) -> None:
+        """A GradScaler leaves steps out whose gradients are not finite. They are steps all the
+        same, and the gradients would go unseen."""
+        asked = own(scaler, "_per_optimizer_states") or {}
+        for key, state in list(asked.items()):
+            found = self.optimizers.get(key)
+            # Of one that has never stepped nothing is known but its id.
+            left_out = (
+                getattr(state.get("stage"), "name", "") == "STEPPED" and key not in self.since
+            )
+            if left_out:
+                self.steps.stepped(found.number if found is not None else -key)
+            self.since.discard(key)
+        for known in list(self.optimizers.values()):
+            optimizer = known.of()
+            if optimizer is not None:
+                self.mark_gradients(optimizer)
 
     def remove(self) -> None:
         """Hears of nothing more."""
@@ -159,3 +209,10 @@ class Optimizers:
             handle.remove()
         self.handles.clear()
         self.inside.clear()
+
+
+def forget(optimizers: dict[int, Known], key: int, gone: weakref.ref[Any]) -> None:
+    """An optimizer is gone; another may have its id by now."""
+    found = optimizers.get(key)
+    if found is not None and found.of is gone:
+        del optimizers[key]

@@ -22,6 +22,7 @@ from memreplay.recording.facts import (
     run_facts,
     stacks_for,
 )
+from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.noting import Noting
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import beside, checked, free_name, moved, write
@@ -126,12 +127,14 @@ class Recorder:
         self.torch, self.of = torch, os.getpid()
         self.kind, self.devices = recordable(torch)
         check_given(self.models, self.given_optimizers)
+        self.guard = Guard(torch, self.say)
         self.noting = Noting(
             torch,
             self.kind,
             keep=self.max_entries,
             models=self.models,
             optimizers=self.given_optimizers,
+            guard=self.guard,
         )
         self.noting.steps.after = self.stepped
         _active.append(self)
@@ -249,12 +252,12 @@ class Recorder:
     # --- moments ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """A step of the program ends here. Without it, it ends where the first optimizer has
-        stepped."""
-        self.noting.steps.tell()
+        """A step of the program ends here. If it is never called, a step ends where the optimizer
+        has stepped; of several, the one that steps most often."""
+        self.guard.run("noting a step", self.noting.steps.tell)
 
     def stepped(self) -> None:
-        steps = len(self.noting.steps.ends)
+        steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
             self.try_to_dump(beside(self.path, f".step-{steps}"))
 
@@ -278,7 +281,11 @@ class Recorder:
             return [self.dump(path)]
         except MemreplayError as error:
             self.say(str(error))
-            return []
+        except Exception as error:
+            if from_a_signal(error):
+                raise
+            self.guard.note("writing a snapshot", error)
+        return []
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -287,13 +294,16 @@ class Recorder:
         sure = self.noting.look()
         found: dict[str, Any] = self.devices.memory._snapshot()
         found["memreplay"] = {
-            **run_facts(self.torch, self.devices, ranks_of(self.torch)),
+            **self.guard.run("asking what the run is", self.facts, otherwise={"version": 1}),
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
             **self.noting.found(found["device_traces"], sure),
         }
         return found
+
+    def facts(self) -> dict[str, Any]:
+        return run_facts(self.torch, self.devices, ranks_of(self.torch))
 
     def dump(self, path: str | os.PathLike[str]) -> str:
         """Writes a snapshot of this moment; the recording goes on. Returns where it was written:
@@ -321,7 +331,7 @@ def ranks_of(torch: Any) -> tuple[int, int] | None:
 def out_of_memory(*_: object) -> None:
     """PyTorch's observer."""
     for recorder in _active:
-        recorder.ran_out()
+        recorder.guard.run("noting a failed request", recorder.ran_out)
 
 
 def ran_out(error: BaseException | None) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from memreplay.engine.record import _tracker
 from memreplay.recording.distributed import FSDP, Distributed
+from memreplay.recording.guarding import Guard
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_what_they_allocate_is_given_a_category(package: Any) -> None:
-    addresses: Any = None
+    addresses: Any = SimpleNamespace(guard=Guard())
     theirs = package.group.foreach_reduce, package.Param.init_unsharded_param
     distributed = Distributed(addresses)
     distributed.look()
@@ -44,7 +45,7 @@ def test_what_they_allocate_is_given_a_category(package: Any) -> None:
 
 
 def test_what_a_program_has_put_around_them_stays(package: Any) -> None:
-    addresses: Any = None
+    addresses: Any = SimpleNamespace(guard=Guard())
     distributed = Distributed(addresses)
     distributed.look()
     ours = package.group.foreach_reduce

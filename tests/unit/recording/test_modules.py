@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from memreplay.recording.modules import Modules
+from memreplay.recording.guarding import Guard
+from memreplay.recording.modules import Modules, within
 from memreplay.recording.tensors import Addresses
 
 
@@ -22,7 +23,7 @@ class Grown(Scaler):
 
 def modules() -> Modules:
     addresses: Any = Addresses.__new__(Addresses)
-    return Modules(None, addresses)
+    return Modules(None, addresses, Guard())
 
 
 def handed_back(of: Modules) -> None:
@@ -32,17 +33,18 @@ def handed_back(of: Modules) -> None:
 
 def test_a_patched_method_does_that_first_until_it_is_handed_back() -> None:
     for kind in (Scaler, Grown):
-        theirs, known, heard = vars(kind).get("update"), modules(), list[int]()
-        known.patch(kind, "update", lambda heard=heard: heard.append(1))  # type: ignore[misc]
-        assert (kind().update(3), heard) == (4, [1])
+        theirs, known, heard = vars(kind).get("update"), modules(), list[Any]()
+        one = kind()
+        known.patch(kind, "update", heard.append)
+        assert (one.update(3), heard) == (4, [one])
         handed_back(known)
-        assert (kind().update(3), heard) == (4, [1])
+        assert (one.update(3), heard) == (4, [one])
         assert vars(kind).get("update") is theirs
 
 
 def test_what_a_program_has_put_around_it_stays() -> None:
     theirs, known, heard = Scaler.update, modules(), list[int]()
-    known.patch(Scaler, "update", lambda: heard.append(1))
+    known.patch(Scaler, "update", lambda _: heard.append(1))
     ours = Scaler.update
     around: Any = lambda self, by: ours(self, by) * 10  # noqa: E731
     try:
@@ -68,3 +70,69 @@ def test_modules_that_are_made_anew_have_one_name() -> None:
     gc.collect()
     assert gone not in known.numbers
     assert set(known.kept) == {id(second), id(other)}
+
+
+def test_a_patched_method_goes_on_when_the_recorder_fails() -> None:
+    known = modules()
+
+    def fails(_: object) -> None:
+        raise ValueError("no")
+
+    theirs = Scaler.update
+    known.patch(Scaler, "update", fails)
+    try:
+        assert Scaler().update(3) == 4
+    finally:
+        handed_back(known)
+    assert Scaler.update is theirs
+    assert known.guard.failures() == [
+        {"doing": "noting a call of Scaler.update", "error": "ValueError: no", "count": 1}
+    ]
+
+
+class Module:
+    """Stands for torch.nn.Module: what is asked of it but for `_modules` is an error."""
+
+    def __init__(self, **inner: Any) -> None:
+        self.__dict__["_modules"] = inner
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("eq")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class DataParallel(Module):
+    """Stands for PyTorch's wrapper of this name."""
+
+
+def named_modules(module: Any, seen: list[int], prefix: str = "") -> list[tuple[str, int]]:
+    """As torch.nn.Module has it."""
+    if id(module) in seen:
+        return []
+    seen.append(id(module))
+    found = [(prefix, id(module))]
+    for name, one in vars(module)["_modules"].items():
+        if one is not None:
+            found += named_modules(one, seen, f"{prefix}.{name}" if prefix else name)
+    return found
+
+
+def test_modules_within_others_have_the_names_of_named_modules() -> None:
+    shared = Module(deep=Module())
+    loop = Module(shared=shared, none=None)
+    vars(loop)["_modules"]["itself"] = loop
+    # `module` is a name that programs give, too.
+    wrapper = Module(module=Module(mid=loop, again=shared), last=Module(module=Module()))
+    found = [(name, id(one)) for name, one in within(wrapper)]
+    assert found == named_modules(wrapper, [])
+    assert "module.mid.shared.deep" in dict(found)
+
+
+def test_names_of_pytorchs_wrappers_are_left_out() -> None:
+    inner = Module(module=Module(), layer=Module(_checkpoint_wrapped_module=Module(mid=Module())))
+    names = [name for name, _ in within(DataParallel(module=inner))]
+    assert names == ["", "", "module", "layer", "layer", "layer.mid"]

@@ -13,6 +13,8 @@ from memreplay.recording.tensors import DEEPEST, Addresses
 class Tensor:
     """Stands for torch.Tensor: on a device, its storage at an address."""
 
+    layout = "torch.strided"
+
     def __init__(self, address: int | None, device: str = "cuda") -> None:
         self.address = address
         self.device = SimpleNamespace(type=device)
@@ -53,22 +55,24 @@ class Quantized(Tensor):
 @pytest.fixture(params=["with buffers", "without"])
 def addresses(request: pytest.FixtureRequest) -> Addresses:
     nn = SimpleNamespace(Parameter=Parameter)
+    core = SimpleNamespace()
     if request.param == "with buffers":
         nn.Buffer = Buffer
-    return Addresses(SimpleNamespace(Tensor=Tensor, nn=nn), "cuda")
+    return Addresses(SimpleNamespace(Tensor=Tensor, nn=nn, _C=core), "cuda")
 
 
 def test_where_a_storage_begins(addresses: Addresses) -> None:
-    assert addresses.of(Tensor(512)) == 512
-    assert addresses.of(Tensor(512, "cpu")) == 0
-    assert addresses.of(Tensor(None)) == 0
+    assert addresses.of(Tensor(512)) == [512]
+    assert addresses.of(Tensor(512, "cpu")) == []
+    assert addresses.of(Tensor(None)) == []
+    assert addresses.of(Tensor(0)) == []  # it has no memory
 
 
 def test_of_tensors_that_are_made_of_others(addresses: Addresses) -> None:
     made = Local(Quantized(Tensor(512), Local(Parameter(1024))))
-    assert list(addresses.all(made)) == [512, 1024]
+    assert addresses.all(made) == [512, 1024]
     for plain in (Tensor(512), Parameter(512), Buffer(512)):
-        assert list(addresses.all(plain)) == [512]
+        assert addresses.all(plain) == [512]
 
 
 def test_the_tensors_in_what_a_caller_gives(addresses: Addresses) -> None:
@@ -83,3 +87,86 @@ def test_what_holds_itself_has_an_end(addresses: Addresses) -> None:
     ring: list[Any] = [one]
     ring.append(ring)
     assert list(addresses.found_in(ring)) == [one] * DEEPEST
+
+
+class Sparse(Tensor):
+    """Stands for a sparse tensor, which has no storage of its own."""
+
+    def __init__(self, layout: str, **parts: Tensor) -> None:
+        super().__init__(None)
+        self.layout = f"torch.{layout}"
+        for name, part in parts.items():
+            setattr(self, name, lambda part=part: part)
+
+
+def test_sparse_tensors_are_where_their_values_are(addresses: Addresses) -> None:
+    coo = Sparse("sparse_coo", _indices=Tensor(512), _values=Tensor(1024))
+    assert addresses.all(coo) == [512, 1024]
+    rows = Sparse(
+        "sparse_csr", crow_indices=Tensor(1), col_indices=Tensor(2, "cpu"), values=Tensor(3)
+    )
+    assert addresses.all(rows) == [1, 3]
+    assert addresses.all(Sparse("mkldnn")) == []
+
+
+class Wrapper(Tensor):
+    """Holds another and says nothing of it."""
+
+    def __init__(self, inner: Tensor) -> None:
+        super().__init__(None)
+        self.inner = inner
+
+
+class FakeTensor(Tensor):
+    """Stands for PyTorch's, which has no memory and warns those who ask for it."""
+
+    def untyped_storage(self) -> Any:
+        raise AssertionError("asked")
+
+
+class Raising(Tensor):
+    """Whatever is asked of it is an error."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AttributeError(name) if name.startswith("__") else ValueError(name)
+
+
+class Angry:
+    """So is this, and no tensor."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise ValueError(name)
+
+    def __bool__(self) -> bool:
+        raise ValueError("bool")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("eq")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class AngryDict(dict[str, Any]):
+    def values(self) -> Any:
+        raise ValueError("values")
+
+
+def test_wrappers_and_fake_tensors(addresses: Addresses) -> None:
+    assert addresses.all(Wrapper(Wrapper(Tensor(512)))) == [512]
+    around = Wrapper(Tensor(512))
+    around.inner = around  # holds itself
+    assert addresses.all(around) == []
+    assert addresses.all(FakeTensor(512)) == []
+
+
+def test_what_tensors_raise_is_counted_and_goes_no_further(addresses: Addresses) -> None:
+    said: list[str] = []
+    addresses.guard.say = said.append
+    assert addresses.all(Raising(512)) == addresses.all(Raising(512)) == []
+    assert addresses.guard.failures() == [
+        {"doing": "finding a tensor's memory", "error": "ValueError: device", "count": 2}
+    ]
+    assert len(said) == 1
+    one, two = Tensor(1), Tensor(2)
+    given = [Angry(), AngryDict(a=one, b=Angry()), (two, Angry())]
+    assert list(addresses.found_in(given)) == [one, two]

@@ -12,5 +12,8 @@ def begin(
 def call(module: Any, *args: Any, **kwargs: Any) -> Any: ...
 def end() -> None: ...
 def mark_gradients(
-    parameters: list[Any], category: int, owners: dict[int, tuple[weakref.ref[Any], int]]
+    parameters: list[Any],
+    category: int,
+    owners: dict[int, tuple[weakref.ref[Any], int]],
+    plain: type,
 ) -> list[Any]: ...

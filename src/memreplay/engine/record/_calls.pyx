@@ -42,21 +42,21 @@ def end() -> None:
     state["now"] = (state["now"][0], {}, None)
 
 
-def mark_gradients(list parameters, uint32_t category, owners) -> list:
+def mark_gradients(list parameters, uint32_t category, owners, plain) -> list:
     """Marks the gradients of parameters. `owners`: of parameters by their ids a weak reference to
-    each, and the number of its module. Those whose gradients are not plain tensors at the beginning
-    of a known block are returned."""
+    each, and the number of its module. Those whose gradients are not of the type `plain` and at the
+    beginning of a known block are returned."""
     cdef list others = []
     cdef uint64_t address
     cdef uint32_t owner
     cdef tuple known
     for parameter in parameters:
-        gradient = parameter.grad
-        if gradient is None:
-            continue
         try:
-            address = gradient.data_ptr()
-        except RuntimeError:  # of tensors that are made of others
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            address = gradient.data_ptr() if type(gradient) is plain else 0
+        except Exception:  # a sparse one; or a parameter of the program's own kind
             address = 0
         known = owners.get(<size_t> <void*> parameter)
         owner = known[1] if known is not None and known[0]() is parameter else 0

@@ -188,6 +188,11 @@ def evaluate(int steps) -> int:
     return _tracker.tracker_evaluate(steps)
 
 
+def in_backward() -> bool:
+    """Whether this thread is in a backward pass."""
+    return _tracker.tracker_in_backward()
+
+
 def depth() -> int:
     """How many modules run in this thread, one called by the other."""
     return _tracker.tracker_depth()

@@ -104,6 +104,7 @@ cdef void tracker_optimize(bint begins) noexcept nogil
 cdef uint32_t tracker_give(uint32_t category) noexcept nogil
 cdef int tracker_optimizing() noexcept nogil
 cdef int tracker_evaluate(int steps) noexcept nogil
+cdef bint tracker_in_backward() noexcept nogil
 cdef int tracker_depth() noexcept nogil
 cdef uint32_t tracker_module() noexcept nogil
 cdef void tracker_step() noexcept nogil

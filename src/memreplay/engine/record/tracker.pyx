@@ -332,6 +332,14 @@ cdef int tracker_evaluate(int steps) noexcept nogil:
     return before
 
 
+cdef bint tracker_in_backward() noexcept nogil:
+    cdef bint inside
+    tracker_lock()
+    inside = task_now() >= 0
+    tracker_unlock()
+    return inside
+
+
 cdef int tracker_depth() noexcept nogil:
     return thread_now().depth
 
