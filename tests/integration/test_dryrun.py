@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
+from memreplay.analysis.groups.grouping import Grouper
 from tests.conftest import ROOT
 
 PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
@@ -155,3 +157,55 @@ def test_the_odd_ranks_are_what_is_recorded_anew(tmp_path: Path) -> None:
         assert anew.devices == kept.devices == (rank,)
         assert anew.events.action.tolist() == kept.events.action.tolist()
         assert anew.events.size.tolist() == kept.events.size.tolist()
+
+
+def failures(path: Path) -> list[dict[str, Any]]:
+    with path.open("rb") as file:
+        found: list[dict[str, Any]] = pickle.load(file)["memreplay"].get("failures", [])
+    return found
+
+
+def test_a_model_with_uninitialized_parameters(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "model = nn.Sequential(nn.LazyLinear(32), nn.LazyBatchNorm1d(), nn.LazyLinear(4)).cuda()\n"
+        "x = torch.randn(8, 16, device='cuda')\n"
+        "model(x)\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "for _ in range(6):\n"
+        "    model(x).sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+        "parameters = 4 * (16 * 32 + 32 + 32 + 32 + 32 * 4 + 4)\n"
+        "assert parameters == sum(4 * p.numel() for p in model.parameters())\n"
+    )
+    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert failures(tmp_path / "out.pickle") == []
+    snap = mr.open(tmp_path / "out.pickle")
+    usage = snap.replay(0).measure("requested")
+    groups = Grouper(snap, "category").groups(usage, usage.replay.events - 1, 0)[0]
+    sums = {group.label: group.bytes for group in groups}
+    parameters = 4 * (16 * 32 + 32 + 32 + 32 + 32 * 4 + 4)
+    # Adam's steps are counted on the CPU.
+    assert sums["parameters"] == parameters
+    assert sums["optimizer state"] == 2 * parameters
+
+
+def test_a_program_whose_objects_raise_whatever_is_asked_of_them(tmp_path: Path) -> None:
+    done = dryrun(tmp_path, "--", PYTHON, "tests/recording/odd_objects.py")
+    assert done.returncode == 0, done.stderr
+    # Its own modes saw what it ran, and nothing that the recorder asked.
+    first, last, verdict, *_ = done.stdout.splitlines()
+    assert first == "seen: _set_grad_enabled aten.addmm.default aten.t.default linear"
+    assert (last, verdict[:4]) == ("the program has ended well", "fits")
+    said = [line for line in done.stderr.splitlines() if "memreplay" in line]
+    assert len(said) == 1
+    assert "the program goes on" in said[0]
+    found = failures(tmp_path / "out.pickle")
+    assert found
+    assert all(one["count"] > 0 and ": " in one["error"] for one in found)
+    summary = mr.summary(mr.open(tmp_path / "out.pickle"))
+    assert "recorder_failed" in summary.devices[0].reasons

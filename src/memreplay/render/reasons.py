@@ -144,6 +144,11 @@ REASONS: dict[str, Reason] = {
         " so categories, phases and modules are guessed",
         "",
     ),
+    "recorder_failed": Reason(
+        "memreplay's recorder could not look at some of the program's objects, so categories may"
+        " be wrong or missing; memory is recorded all the same",
+        "",
+    ),
     "made_by_simulation": Reason(
         "no recording: memreplay simulate made this snapshot of one, and says that it is exact",
         "",

@@ -208,6 +208,17 @@ class Snapshot(Staying):
         except FlawError as flaw:
             return None, str(flaw)
 
+    @once
+    def recorder_failures(self) -> tuple[tuple[str, str, int], ...]:
+        """What memreplay's recorder failed to do, by which error, and how often. The program did
+        not notice; categories may be wrong for it."""
+        found = self.recorder.get("failures")
+        return tuple(
+            (str(one.get("doing", "")), str(one.get("error", "")), count)
+            for one in (found if isinstance(found, list) else ())
+            if isinstance(one, dict) and type(count := one.get("count")) is int and count > 0
+        )
+
     def recorded_steps(self, device: int) -> tuple[int, ...]:
         """How many events of a device there had been where each step ended, as memreplay's recorder
         noted it; before these a 0, where the first step began with the first event. Empty where

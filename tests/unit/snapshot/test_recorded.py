@@ -273,3 +273,21 @@ def test_any_value_anywhere(data: st.DataObject) -> None:
             assert "\x1b" not in render_plain(peak_document(report), width=100)
         again = mr.open(b"".join(cut(snap)[1]))
         assert again.recorded_flaw == ""
+
+
+def test_failures_of_the_recorder_are_a_remark() -> None:
+    whole = simple()
+    whole["memreplay"]["failures"] = [
+        {"doing": "noting a parameter", "error": "ValueError: no", "count": 3},
+        *({}, None, {"count": "x"}, {"count": True}),  # of a file that somebody edited
+    ]
+    snap = opened(whole)
+    assert snap.recorder_failures == (("noting a parameter", "ValueError: no", 3),)
+    found = verdict(snap, snap.replay(0).measure("requested"))
+    there = opened(simple())
+    before = verdict(there, there.replay(0).measure("requested"))
+    assert set(found.reasons) - set(before.reasons) == {"recorder_failed"}
+    assert (found.trusted, found.exact) == (before.trusted, before.exact)
+    said = " ".join(render_plain(summary_document(summarize(snap)), width=100).split())
+    assert REASONS["recorder_failed"].what in said
+    assert opened({**simple(), "memreplay": {"failures": 5}}).recorder_failures == ()

@@ -19,6 +19,7 @@ EXACT_ALL_THE_SAME = {
     "no_allocations",
     "no_events",
     "notes_disagree",
+    "recorder_failed",
     "pending_frees",
     "recording_begun_late",
     "ring_overflow",
@@ -180,6 +181,8 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("ring_overflow")
     if snap.recorded_flaw:
         reasons.append("notes_disagree")
+    if snap.recorder_failures:
+        reasons.append("recorder_failed")
     recorder = snap.recorder.get("recorder")
     if recorder == "estimate":
         reasons.append("fake_tensors")

@@ -51,6 +51,7 @@ class Recording:
         self.of = 0  # the process that it is of
         self.reads: Reads | None = None
         self.noting: Any = None
+        self.guard: Any = beside("guarding", RECORDING).Guard(torch)
 
     def prepare(self) -> None:
         """Record as soon as torch has initialized CUDA, if it does."""
@@ -103,14 +104,17 @@ class Recording:
 
         def begun(*args: Any, **kwargs: Any) -> Any:
             made = init(*args, **kwargs)
-            distributed = self.torch.distributed
-            if distributed.is_initialized():
-                self.ranks = distributed.get_rank(), distributed.get_world_size()
+            self.guard.run("noting the ranks", self.note_ranks)
             return made
 
         for module in (collectives, self.torch.distributed):
             if module.init_process_group is init:
                 module.init_process_group = begun
+
+    def note_ranks(self) -> None:
+        distributed = self.torch.distributed
+        if distributed.is_initialized():
+            self.ranks = distributed.get_rank(), distributed.get_world_size()
 
     def keep_counters(self) -> None:
         """Let counters that the program sets back be added to those at the end."""
@@ -122,19 +126,21 @@ class Recording:
                 continue
 
             def kept(device: int, reset: Any = reset) -> Any:
-                now = [
-                    self.torch.cuda.memory_stats(i) for i in range(self.torch.cuda.device_count())
-                ]
+                now = self.guard.run("reading counters", self.counters, otherwise=[])
                 done = reset(device)
-                self.count_before(now)
+                self.guard.run("reading counters", self.count_before, now)
                 return done
 
             kept.__wrapped__ = reset  # type: ignore[attr-defined]
             setattr(core, name, kept)
 
+    def counters(self) -> list[dict[str, Any]]:
+        cuda = self.torch.cuda
+        return [cuda.memory_stats(i) for i in range(cuda.device_count())]
+
     def count_before(self, then: list[dict[str, Any]]) -> None:
         """Of each counter what the reset has taken: of a peak all, of a sum the difference."""
-        now = [self.torch.cuda.memory_stats(i) for i in range(len(then))]
+        now = self.counters()[: len(then)]
         self.before += [{} for _ in range(len(then) - len(self.before))]
         for kept, old, new in zip(self.before, then, now):  # noqa: B905 - of Python 3.10
             for name, value in old.items():
@@ -181,8 +187,9 @@ class Recording:
                 return
         card = TOLD.get("MEMREPLAY_DRYRUN_CARD")
         if card:
-            self.tell_of_blocks(card)
-            self.reads = Reads(card, os.path.dirname(self.torch.__file__))
+            self.guard.run("following blocks", self.tell_of_blocks, card)
+            folder = os.path.dirname(self.torch.__file__)
+            self.reads = self.guard.run("following reads", Reads, card, folder)
         beside("ending", RECORDING).at_the_end(self.write)
 
     def tell_of_blocks(self, card: str) -> None:
@@ -212,7 +219,9 @@ class Recording:
             from memreplay.recording.noting import Noting
 
             keep = TOLD.get("MEMREPLAY_DRYRUN_ENTRIES")
-            self.noting = Noting(self.torch, "cuda", keep=int(keep) if keep else None)
+            self.noting = Noting(
+                self.torch, "cuda", keep=int(keep) if keep else None, guard=self.guard
+            )
         except Exception:
             self.noting = None
         finally:
@@ -265,7 +274,7 @@ class Recording:
                 snapshot["memreplay"] = {**run, **noted}
             with open(path, "wb") as file:
                 pickle.dump(snapshot, file, protocol=4)  # as the hosted viewer reads
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:
             words = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             return words or type(error).__name__
         return None
