@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -263,3 +263,13 @@ def reason_notes(
     if not trusted and not reasons:
         notes.append(Note("these numbers may be inexact", "warning"))
     return tuple(notes)
+
+
+def unknown_words(devices: Sequence[int]) -> str:
+    """What there is to say of devices whose trace lies behind the place where a file is cut off."""
+    which = f"device{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"
+    return (
+        f"nothing is known of {which}: the file is cut off before"
+        f" {'their traces' if len(devices) > 1 else 'its trace'}, and how high memory went there"
+        " isn't known; dump again"
+    )

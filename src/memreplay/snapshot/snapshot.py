@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import memreplay._core as _core
 from memreplay.engine.base.diagnosis import cut_stream
 from memreplay.engine.replay import _timeline
-from memreplay.errors import SnapshotError, TruncatedError, UsageError
+from memreplay.errors import NothingToTellError, SnapshotError, TruncatedError, UsageError
 from memreplay.io.container import Source, open_stream
 from memreplay.io.dataset_files import find_dataset
 from memreplay.io.limits import Limits
@@ -112,7 +112,24 @@ class Snapshot(Staying):
         every device of the machine, unless there are no others.
         """
         idle = set(self.native.idle_devices()).difference(self.native.segment_devices())
-        return tuple(one for one in self._recorded if one not in idle) or self._recorded
+        known = tuple(one for one in self._recorded if one not in self.unknown_devices)
+        return tuple(one for one in known if one not in idle) or known
+
+    @once
+    def unknown_devices(self) -> tuple[int, ...]:
+        """Devices whose trace lies behind the place where the file is cut off, ascending.
+
+        Their segments are there, and say how it ended; not what was before, nor whether nothing
+        was. They are none of `devices`.
+        """
+        if self.truncation is None or not self._traits.isdisjoint(("bare_list", "history")):
+            return ()
+        traces = list(self.native.traces())
+        # The last one may have just begun.
+        begun = {device for device, *_ in traces[:-1]} | {
+            device for device, _, _, events in traces[-1:] if events
+        }
+        return tuple(one for one in self._recorded if one not in begun)
 
     @once
     def _recorded(self) -> tuple[int, ...]:
@@ -391,6 +408,10 @@ class Snapshot(Staying):
     def check_device(self, device: int) -> None:
         """Raises UsageError when the device has neither events nor segments, or was not asked
         for."""
+        if device in self.unknown_devices:
+            raise NothingToTellError(
+                f"nothing is known of device {device}: the file is cut off before its trace"
+            )
         if device not in self._recorded:
             there = ", ".join(map(str, self.devices)) or "none"
             raise UsageError(f"no device {device}; this snapshot has: {there}")

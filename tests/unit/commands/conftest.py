@@ -23,6 +23,7 @@ class FakeSnapshot:
     """What `memreplay.open` gives: a context manager that knows what it was opened from."""
 
     range_is_empty = False
+    unknown_devices: tuple[int, ...] = ()
 
     def __init__(self, source: object) -> None:
         self.source = source

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from memreplay.analysis.groups.dimensions import NO_SIZE
@@ -89,6 +90,7 @@ def allocations_report(
         stream=selection.stream,
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         all_frames=all_frames,
         devices=tuple(
             _device(snap, usage, grouper, sort, selection.top, threshold, selection.strict)

@@ -220,6 +220,7 @@ class AllocationsReport(
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceAllocations, ...]
     all_frames: bool = False
     """Whether whole stacks are shown."""

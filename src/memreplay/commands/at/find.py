@@ -99,6 +99,7 @@ def at_report(
         stream=selection.stream,
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         missing=tuple(dict.fromkeys(missing)),
         devices=tuple(found),
         annotations=annotations,

@@ -135,6 +135,7 @@ class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     missing: tuple[str, ...] = ()
     """Why devices are left out of a moment that others have."""
     devices: tuple[DeviceAt, ...]

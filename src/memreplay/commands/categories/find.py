@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import resolve
@@ -63,6 +65,7 @@ def categories_report(
         stream=selection.stream,
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         all_frames=all_frames,
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, When
 from memreplay.snapshot.record import Record
 
@@ -81,6 +83,7 @@ class CategoriesReport(
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceCategories, ...]
     all_frames: bool = False
     """Whether whole stacks are shown."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.records import Status
@@ -99,6 +100,7 @@ def diff_report(
         filters=filters or None,
         source=source,
         truncated=before.truncated or after.truncated,
+        unknown_devices=_unknown(before, after) or UNSET,
         ranges_differ=ranges is not None,
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
@@ -113,6 +115,16 @@ def diff_report(
         frames=kept,
         fewer=fewer,
     )
+
+
+def _unknown(*sides: ComparedSide) -> tuple[int, ...]:
+    found = {
+        device
+        for side in sides
+        if isinstance(side, SnapshotSide)
+        for device in side.snap.unknown_devices
+    }
+    return tuple(sorted(found))
 
 
 def _source(base: Snapshot, new: Snapshot, by: By) -> CategoriesSource | None:

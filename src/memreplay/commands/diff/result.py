@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
 from memreplay.analysis.groups.kinds import CategoriesSource
@@ -62,6 +64,7 @@ class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     are guessed in both."""
     truncated: bool = False
     """Whether either is cut off, and this is of its whole part (`--salvage`)."""
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     ranges_differ: bool = False
     """Whether the two are of other events (`--from`, `--to`); false if a baseline does not say."""
     only_base: tuple[int, ...] = ()

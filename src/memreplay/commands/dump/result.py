@@ -176,6 +176,7 @@ class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     protocol: int
     """The pickle protocol; -1 for JSON."""
     truncated: bool
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     allocator_settings: Any | UnsetType = UNSET
     """As in the file."""
     trace_alloc_overflowed: Any | UnsetType = UNSET

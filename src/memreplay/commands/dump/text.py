@@ -56,6 +56,7 @@ def _first_line(snapshot: Snapshot) -> FileLine:
         container=snapshot.container,
         protocol=snapshot.protocol,
         truncated=snapshot.truncation is not None,
+        unknown_devices=snapshot.unknown_devices or UNSET,
         allocator_settings=kept("settings"),
         trace_alloc_overflowed=kept("overflowed"),
         trace_alloc_max_entries=kept("max_entries"),

@@ -40,6 +40,8 @@ class Teller:
             parts[0] += f" of {len(snap.devices)}"
         if snap.truncation is not None:
             parts.append("the intact part of a file that is cut off")
+        if snap.unknown_devices:
+            parts.append(f"device {', '.join(map(str, snap.unknown_devices))} not known")
         parts.append(", ".join(words))
         only = filter_words(look)
         if only:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
@@ -49,6 +51,7 @@ def fits_report(
     return FitsReport(
         file=snap.file,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         devices=tuple(
             _Judging(snap, replay, grouper, strict=selection.strict).judged(
                 changed_settings(replay.settings, settings), totals

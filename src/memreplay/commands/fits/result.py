@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.simulating.records import FailedRequest
 from memreplay.snapshot.model import Exactness
 from memreplay.snapshot.record import Record
@@ -68,4 +70,5 @@ class FitsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
 
     file: str
     truncated: bool
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceFits, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.comparing.records import DiffRow
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
@@ -97,6 +99,7 @@ class FleetRank(Record, frozen=True, kw_only=True):
     """What is wrong with it, on one line; empty if it is read."""
     truncated: bool
     """Whether it is cut off, and this is of its whole part (`--salvage`)."""
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     host: str | None
     """The machine, where memreplay's recorder noted it."""
     devices: tuple[FleetDevice, ...]

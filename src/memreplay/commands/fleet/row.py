@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.selecting.choice import chosen_usages
@@ -43,6 +45,7 @@ def rank_row(snap: Snapshot, selection: Selection, totals: tuple[int, ...] = ())
         status="ok" if devices else "empty",
         error="" if devices else "neither events nor segments",
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         host=None if noted is None else noted.host,
         devices=tuple(sorted(devices, key=lambda one: (-one.peak_bytes, one.device))),
         noted_rank=None if noted is None else noted.rank,

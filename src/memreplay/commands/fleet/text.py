@@ -139,7 +139,7 @@ def _worst_row(one: FleetRank) -> Row:
     own = one.devices[0]
     step = "" if own.step is None else f"{own.step.number} of {own.step.of}"
     headroom = "" if own.headroom_bytes is None else size(own.headroom_bytes)
-    words = [_largest(own), *_remarks(one, own)]
+    words = [_unknown(one), _largest(own), *_remarks(one, own)]
     cells = (
         str(one.rank),
         size(own.peak_bytes),
@@ -150,6 +150,11 @@ def _worst_row(one: FleetRank) -> Row:
         ", ".join(word for word in words if word),
     )
     return Row(cells, style="strong" if own.ooms else "plain")
+
+
+def _unknown(one: FleetRank) -> str:
+    listed = ", ".join(map(str, one.unknown_devices or ()))
+    return f"device {listed} unknown" if listed else ""
 
 
 def _largest(own: FleetDevice) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import blockers_of, map_sums, map_verdict, pool_of
 from memreplay.analysis.groups.records import Kind
@@ -98,6 +100,7 @@ def fragmentation_report(
         file=snap.file,
         by=by,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         missing=tuple(dict.fromkeys(missing)),
         devices=tuple(found),
         all_frames=all_frames,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.groups.records import Blocker, Kind, MapSums
 from memreplay.snapshot.model import By, Exactness
 from memreplay.snapshot.record import Record
@@ -158,6 +160,7 @@ class FragmentationReport(
     file: str
     by: By
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     missing: tuple[str, ...] = ()
     """Why devices are left out that do not have the moment."""
     devices: tuple[DeviceFragmentation, ...]

@@ -149,7 +149,7 @@ class _Gate:
 
     def devices(self, budget: Budget) -> tuple[int, ...]:
         """Those that a budget is of."""
-        there = self.side.devices
+        there = (*self.side.devices, *self.snap.unknown_devices)
         if not there:
             raise UsageError("it has neither events nor segments: nothing was recorded")
         if budget.device is None:
@@ -180,6 +180,9 @@ class _Gate:
             category=budget.category,
             annotation=budget.annotation,
         )
+        if device in self.snap.unknown_devices:
+            detail = "the file is cut off before its trace"
+            return replace(start, outcome="not_judged", detail=detail)
         if kind == "max_fragmentation":
             return self.fragmentation(start, budget)
         if kind == "no_leaks":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.grouping import Grouper
@@ -105,6 +106,7 @@ def leaks_report(
         stream=selection.stream,
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         older_than_steps=older_than,
         min_bytes=min_bytes,
         leaking=any(device.leaks_total or device.whole_bytes_per_step for device in devices),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.steps.records import StepSource
 from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName
 from memreplay.snapshot.record import Record
@@ -122,6 +124,7 @@ class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     older_than_steps: int
     """Allocations that outlive so many steps are old."""
     min_bytes: int

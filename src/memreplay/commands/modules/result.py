@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.snapshot.model import Exactness, Filters, MeasureName, When
 from memreplay.snapshot.record import Record
 
@@ -110,4 +112,5 @@ class ModulesReport(
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceModules, ...]

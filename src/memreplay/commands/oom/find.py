@@ -111,6 +111,7 @@ def oom_report(
         file=snap.file,
         by=by,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         devices=devices,
         all_frames=all_frames,
         chosen=number,

@@ -213,6 +213,7 @@ class OomReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memr
     file: str
     by: By
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOoms, ...]
     all_frames: bool = False
     """Whether whole stacks are shown."""

@@ -63,6 +63,7 @@ def peak_report(
         stream=selection.stream,
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         all_frames=all_frames,
         devices=tuple(
             device_peak(snap, usage, grouper, selection.top, peaks, selection.strict, tree)

@@ -87,6 +87,7 @@ class PeakReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DevicePeak, ...]
     all_frames: bool = False
     """Whether whole stacks are shown."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
@@ -111,6 +112,7 @@ def overview(
     return Overview(
         file=snap.file,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
     )
 

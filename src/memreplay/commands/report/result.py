@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.commands.categories.result import DeviceCategories
 from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
 from memreplay.commands.leaks.result import DeviceLeaks
@@ -112,5 +114,6 @@ class Overview(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
 
     file: str
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOverview, ...]
     """One for each device, the worst first."""

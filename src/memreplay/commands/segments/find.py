@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import UNSET
 
 import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY
@@ -44,6 +45,7 @@ def segments_report(
     return SegmentsReport(
         file=snap.file,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         devices=tuple(
             _device(snap, snap.replay(device), grouper, selection.top, selection.strict)
             for device in chosen_devices(snap, selection)

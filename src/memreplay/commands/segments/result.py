@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.snapshot.model import Exactness, Frame, Group
 from memreplay.snapshot.record import Record
 
@@ -120,4 +122,5 @@ class SegmentsReport(
 
     file: str
     truncated: bool
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSegments, ...]

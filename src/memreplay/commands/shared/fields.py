@@ -29,6 +29,9 @@ class Shared(Coded, frozen=True, kw_only=True):
     """Which allocations alone count; null for all."""
     truncated: bool
     """The file is cut off, and this is of its whole part (`--salvage`)."""
+    unknown_devices: tuple[int, ...] | UnsetType
+    """Devices whose trace lies behind the place where the file is cut off: nothing else here is
+    about them. Absent if there are none."""
     devices: tuple[Record, ...]
     """One for each device."""
 

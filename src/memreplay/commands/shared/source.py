@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from msgspec import Struct
 
 from memreplay.commands.shared.progress import Showing, reading_progress
-from memreplay.errors import UsageError
+from memreplay.errors import NothingToTellError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Moment
@@ -62,6 +62,8 @@ def opened(
             project=reading.project,
         ) as snapshot,
     ):
+        if snapshot.unknown_devices:
+            _say_unknown(snapshot)
         if snapshot.range_is_empty:
             raise UsageError(_empty_range(snapshot, source, reading))
         if reading.project_asked:
@@ -69,6 +71,17 @@ def opened(
 
             check_project(snapshot.code, reading.project)
         yield snapshot
+
+
+def _say_unknown(snapshot: Snapshot) -> None:
+    """Say of which devices nothing is known. Raises NothingToTellError if there are no others."""
+    from memreplay.commands.shared.errors import say
+    from memreplay.render.reasons import unknown_words
+
+    words = unknown_words(snapshot.unknown_devices)
+    if not snapshot.devices:
+        raise NothingToTellError(words)
+    say(words)
 
 
 def _empty_range(snapshot: Snapshot, source: str | BinaryIO, reading: Reading) -> str:

@@ -100,6 +100,7 @@ def report_of(
     return SimulateReport(
         file=snap.file,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         devices=tuple(
             _device(snap, grouper, some, search, strict=strict) for some in tried.values()
         ),

@@ -50,4 +50,5 @@ class SimulateReport(
 
     file: str
     truncated: bool
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSimulation, ...]

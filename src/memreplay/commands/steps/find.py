@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import UNSET
+
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.boundaries import Found, Piece, find_steps
@@ -61,6 +63,7 @@ def steps_report(
         top=selection.top,
         devices=devices,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         pool=selection.pool,
         stream=selection.stream,
     )

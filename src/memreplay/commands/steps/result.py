@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.steps.records import StepSource
 from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
@@ -142,6 +144,7 @@ class StepsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     pool: tuple[int, int] | None = None
     stream: int | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSteps, ...]
     top: int
     """How many steps a table has; 0 for all."""

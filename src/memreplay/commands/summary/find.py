@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from memreplay.analysis.trust.generation import changed_settings, generation
 from memreplay.analysis.trust.trust import device_verdict, overflowed, verdict
 from memreplay.commands.summary.result import (
@@ -32,6 +34,7 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         container=snap.container,
         protocol=snap.protocol,
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         generation=generation(snap),
         recorded=recorded_run(snap),
         has_times=snap.has_times,

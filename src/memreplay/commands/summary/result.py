@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
 
@@ -145,6 +147,7 @@ class SnapshotSummary(
     protocol: int
     """The pickle protocol; -1 for JSON."""
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     generation: str
     """Which PyTorch wrote it, by the keys: for people, may change in wording."""
     recorded: RecordedRun | None = None

@@ -78,6 +78,7 @@ def timeline_report(
             for device, replay in replays.items()
         ),
         truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
         pool=selection.pool,
         stream=selection.stream,
         filters=selection.filters or None,

@@ -132,6 +132,7 @@ class TimelineReport(
     stream: int | None = None
     filters: Filters | None = None
     truncated: bool = False
+    unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[Series, ...]
     """One for each device and measure, the devices in order."""
     marks: tuple[Marks, ...]

@@ -28,7 +28,7 @@ from memreplay.export.page.records import (
 from memreplay.export.page.segments import pieces, pools_of
 from memreplay.export.page.texts import Texts
 from memreplay.render.blocks import NoteBlock
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import reason_notes, unknown_words
 from memreplay.snapshot.model import MEASURES
 from memreplay.texts import clean
 
@@ -230,6 +230,8 @@ def _notes(snap: Snapshot, devices: tuple[PageDevice, ...]) -> tuple[str, ...]:
     notes = []
     if snap.truncation is not None:
         notes += [one.text for one in reason_notes(("truncated",), trusted=False)]
+    if snap.unknown_devices:
+        notes.append(unknown_words(snap.unknown_devices))
     if not devices:
         notes.append("nothing to show: the file has neither events nor segments")
     for device in devices:

@@ -23,7 +23,9 @@ def test_schema(summary: SnapshotSummary) -> None:
 
 def test_every_field_of_the_model_is_there() -> None:
     result = json.loads(render_json(SUMMARY))
-    assert set(result) == {"schema"} | set(SnapshotSummary.__struct_fields__)
+    # It has none that lie behind a cut.
+    known = set(SnapshotSummary.__struct_fields__) - {"unknown_devices"}
+    assert set(result) == {"schema"} | known
     assert set(result["devices"][0]) == set(DeviceSummary.__struct_fields__)
     assert result["schema"] == "memreplay.summary/1"
     assert result["devices"][0]["actions"]["alloc"] == 8_000

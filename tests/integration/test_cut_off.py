@@ -1,0 +1,145 @@
+"""A file of several devices that is cut off: what lies behind the cut is unknown everywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.app import app
+from tests import build
+from tests.allocator import GIB, MIB, Machine
+from tests.commanding import command_runner
+
+UNKNOWN = "nothing is known of devices 1, 2"
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    done = command_runner().invoke(app, args, prog_name="memreplay")
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def whole() -> bytes:
+    """Device 1 has by far the highest peak, and nearly nothing of it at the end."""
+    machine = Machine(devices=3)
+    for at, device in enumerate(machine.devices):
+        for _ in range(100):
+            block = device.malloc(3 * MIB)
+            assert block is not None
+            device.free(block)
+        device.malloc(5 * MIB)
+        high = device.malloc(70 * GIB if at == 1 else MIB)
+        assert high is not None
+        device.free(high)
+    return build.dump(machine.dump()[0])
+
+
+def opened(data: bytes) -> mr.Snapshot:
+    return mr.open(io.BytesIO(data), salvage=True)
+
+
+@pytest.fixture(scope="module")
+def part(whole: bytes) -> bytes:
+    """The same, cut off in the trace of device 0."""
+    size = next(
+        size
+        for size in range(0, len(whole), 500)
+        if size > 2000 and opened(whole[:size]).events_by_device.get(0, 0) > 50
+    )
+    return whole[:size]
+
+
+def test_what_is_known_has_been_read(whole: bytes) -> None:
+    """Wherever the cut is."""
+    seen = set()
+    for size in range(1000, len(whole), 997):
+        try:
+            snap = opened(whole[:size])
+        except mr.SnapshotError:
+            continue
+        assert set(snap.devices).isdisjoint(snap.unknown_devices)
+        assert all(snap.trace_events(device) for device in snap.devices)
+        seen.add(snap.unknown_devices)
+        for device in snap.unknown_devices:
+            with pytest.raises(mr.UsageError, match=f"nothing is known of device {device}"):
+                snap.replay(device)
+    assert {(1, 2), (2,), ()} <= seen
+    assert opened(whole).unknown_devices == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("summary", "report", "peak", "oom", "fits", "simulate", "timeline", "segments"),
+        *("allocations", "leaks", "steps", "categories", "fragmentation"),
+        *("at", "dump"),
+    ],
+)
+def test_no_command_tells_of_it(tmp_path: Path, part: bytes, command: str) -> None:
+    path = tmp_path / "cut.pickle"
+    path.write_bytes(part)
+    words = [command, "--salvage", str(path)] + (["--event", "5"] if command == "at" else [])
+    _, out, err = run(*words)
+    assert UNKNOWN in err
+    assert "device 1" not in out
+    if command == "dump":
+        return
+    _, out, _ = run(*words, "--format", "json")
+    found: dict[str, Any] = json.loads(out)
+    assert found["unknown_devices"] == [1, 2]
+    assert {one["device"] for one in found["devices"]} <= {0}
+
+
+def test_a_device_that_is_asked_for(tmp_path: Path, part: bytes) -> None:
+    path = tmp_path / "cut.pickle"
+    path.write_bytes(part)
+    code, _, err = run("peak", "--salvage", "--device", "1", str(path))
+    assert code == 5
+    assert "nothing is known of device 1" in err
+
+
+def test_a_gate_judges_nothing_that_it_does_not_know(tmp_path: Path, part: bytes) -> None:
+    path = tmp_path / "cut.pickle"
+    path.write_bytes(part)
+    words = ["gate", "--salvage", "--allow-untrusted", "--max-peak", "1GiB", str(path)]
+    code, out, _ = run(*words)
+    assert code == 1
+    assert "max-peak on device 1 could not be judged: the file is cut off before its trace" in out
+    assert run(*words[:-1], "--device", "0", str(path))[0] == 0
+
+
+def test_diff_and_fleet_and_page(tmp_path: Path, whole: bytes, part: bytes) -> None:
+    (tmp_path / "base.pickle").write_bytes(whole)
+    path = tmp_path / "cut_rank0.pickle"
+    path.write_bytes(part)
+    code, out, _ = run(
+        "diff", "--salvage", str(tmp_path / "base.pickle"), str(path), "--format", "json"
+    )
+    assert code == 0
+    found = json.loads(out)
+    assert found["unknown_devices"] == [1, 2]
+    assert found["only_base"] == [1, 2]
+    (tmp_path / "cut_rank1.pickle").write_bytes(part)
+    _, out, _ = run("fleet", "--salvage", str(path), str(tmp_path / "cut_rank1.pickle"))
+    assert "device 1, 2 unknown" in out
+    page = tmp_path / "page.html"
+    code, _, err = run("view", "--salvage", str(path), "-o", str(page))
+    assert code == 0, err
+    assert UNKNOWN in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_real_one(tmp_path: Path, corpus: Path) -> None:
+    """78.3 GiB and a failed request on device 1, of which a file cut at 60 % has nothing."""
+    data = (corpus / "Constructor-Sun_code_location__memory_snapshot.pickle").read_bytes()
+    path = tmp_path / "cut.pickle"
+    path.write_bytes(data[: len(data) * 6 // 10])
+    for command in ("summary", "report", "peak", "oom"):
+        _, out, err = run(command, "--salvage", str(path))
+        assert UNKNOWN in err
+        assert "384.8" not in out
