@@ -5,9 +5,11 @@ Where memreplay's recorder noted it nothing is guessed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, Rule
 
 # What the rules of categories say of phases; those that are not here say nothing of it.
 _PHASES = {
@@ -28,10 +30,17 @@ _PHASES = {
     "before the recording: parameters, optimizer state, buffers": "before the recording",
 }
 _RECOMPUTED = "recompute_fn"
-PHASE_RULES = tuple(
-    replace(
-        rule, name="recomputation" if _RECOMPUTED in (rule.frames or "") else _PHASES[rule.name]
+
+
+def _phase_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    return tuple(
+        replace(
+            rule, name="recomputation" if _RECOMPUTED in (rule.frames or "") else _PHASES[rule.name]
+        )
+        for rule in rules
+        if rule.name in _PHASES
     )
-    for rule in DEFAULT_RULES
-    if rule.name in _PHASES
-)
+
+
+PHASE_RULES = _phase_rules(DEFAULT_RULES)
+MERGED_PHASE_RULES = _phase_rules(MERGED_RULES)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memreplay.analysis.categories.default_needles import NEEDLES
 from memreplay.analysis.categories.origins import (
@@ -113,6 +114,16 @@ DEFAULT_RULES = (
     Rule("activations or inputs (likely)", origin=f"^{LIKELY_ACTIVATION}$"),
     Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
+# What was there before by the category that it would have had in a recording from the start: the
+# same program recorded late didn't change. What autograd left are gradients of both kinds there.
+MERGED = {
+    "parameters (likely)": "parameters",
+    "optimizer state (likely)": "optimizer state",
+    "gradients (likely)": "backward",
+    "activations or inputs (likely)": "activations",
+}
+MERGED_RULES = tuple(replace(rule, name=MERGED.get(rule.name, rule.name)) for rule in DEFAULT_RULES)
+_LIKELY = frozenset(rule for rule in MERGED_RULES if rule not in DEFAULT_RULES)
 # The default rules' expressions: those that a file gives no reason to search are not compiled.
 _LATE = {
     pattern: Late(pattern, needles)
@@ -120,6 +131,12 @@ _LATE = {
     for key in CONDITIONS
     if (pattern := getattr(rule, key)) is not None
 }
+
+
+def merged_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules with what is likely of a category in that category, to be compared."""
+    merged = dict(zip(DEFAULT_RULES, MERGED_RULES, strict=True))
+    return tuple(merged.get(rule, rule) for rule in rules)
 
 
 def parse_rules(given: object, source: str) -> tuple[Rule, ...]:
@@ -229,7 +246,14 @@ class RuleSet:
     @property
     def own(self) -> tuple[Rule, ...]:
         """Those that are no default rules."""
-        return tuple(rule for rule in self.rules if rule not in DEFAULT_RULES)
+        return tuple(
+            rule for rule in self.rules if rule not in DEFAULT_RULES and rule not in _LIKELY
+        )
+
+    @property
+    def likely(self) -> tuple[int, ...]:
+        """The numbers of those that are guesses, under the name of what they likely are."""
+        return tuple(number for number, rule in enumerate(self.rules) if rule in _LIKELY)
 
     def name(self, number: int) -> str:
         """What the category of a rule is called; UNKNOWN for no rule."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.comparing.baseline_record import (
     Baseline,
     BaselineDevice,
@@ -56,8 +55,7 @@ def baseline_of(
         )
     if not snap.devices:
         raise UsageError("it has neither events nor segments: nothing was recorded")
-    rules = DEFAULT_RULES if selection.rules is None else selection.rules
-    side = SnapshotSide(snap, rules=rules, strict=selection.strict)
+    side = SnapshotSide(snap, rules=selection.rules, strict=selection.strict)
     asked = tuple(budgets)
     frames: Frames = {}
     devices = tuple(
@@ -71,7 +69,7 @@ def baseline_of(
     return Baseline(
         file=snap.file.replace("\\", "/").rstrip("/").rpartition("/")[2],
         measure=selection.measure,
-        rules=fingerprint(rules),
+        rules=fingerprint(side.rules),
         categories=_categories(side),
         range=snap.range,
         stacks=side.frames,

@@ -31,6 +31,9 @@ class DiffRow(Coded, frozen=True, kw_only=True):
     in their callers."""
     new_groups: int = 0
     """The same of the new snapshot."""
+    guessed: bool = False
+    """By category: whether part of it is only likely to be in the category, on either side. It was
+    there before the recording began."""
     below: bool = False
     """Whether it is of functions that the frames call and one of the two alone has (split off,
     inlined), not of the first frame itself."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import UNSET
 
+from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED, merged_rules
 from memreplay.analysis.code.native import frames_among, frames_of, frames_of_both
 from memreplay.analysis.code.plumbing import is_native
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
@@ -114,6 +115,10 @@ class ComparedSide(Protocol):
         """How high it went; None where there is no such annotation."""
         ...
 
+    def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
+        """The categories of which something is only likely, where categories are compared."""
+        ...
+
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
         """Whether a measure can be trusted."""
         ...
@@ -136,7 +141,7 @@ class SnapshotSide:
         self.by: By = selection.by or "stack"
         self.guess = False  # what memreplay's recorder noted does not count
         self.kept: FramesKept = "all"  # the frames that count
-        self.rules = selection.rules
+        self.rules = merged_rules(DEFAULT_RULES if selection.rules is None else selection.rules)
         self.filtering = filtering_of(snap, selection.filters, checked=False)
         self.strict = selection.strict
         self._groupers: dict[By, Grouper] = {}
@@ -200,9 +205,18 @@ class SnapshotSide:
             if self.filtering is not None:
                 usage = self.filtering.filtered(usage)
             if scope.category is not None:
-                usage = of_categories(self.grouper("category"), usage, (scope.category,))
+                wanted = MERGED.get(scope.category, scope.category)
+                usage = of_categories(self.grouper("category"), usage, (wanted,))
             self._usages[key] = usage
         return self._usages[key]
+
+    def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
+        """The categories of which something is only likely, of what is in the scope then."""
+        by_category = scope.category is not None or "category" in self.by
+        usage = self.usage(device, scope)
+        if not by_category or usage.measure == "reserved":
+            return frozenset()
+        return self.grouper("category").dimensions.guessed(usage, event)
 
     def let_go(self, device: int, scope: Scope) -> None:
         """Forget what is in a category, but not how high it went: some 30 bytes an event."""
@@ -302,6 +316,10 @@ class BaselineSide:
         peak = self._peak(device, scope)
         return None if peak is None else Level(peak.bytes, peak.event_index)
 
+    def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
+        """None: a baseline doesn't say."""
+        return frozenset()
+
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
         """As it was when the baseline was made."""
         return graded(self._device(device).reasons.get(measure, ()))
@@ -356,17 +374,18 @@ class BaselineSide:
     def _peak(self, device: int, scope: Scope) -> BaselinePeak | None:
         if scope.when != PEAK or scope.pool is not None or scope.stream is not None:
             raise UsageError(f"{self.file} is a baseline: it only has the peak of all memory")
-        wanted = scope.measure, scope.category, scope.annotation
+        category = None if scope.category is None else MERGED.get(scope.category, scope.category)
+        wanted = scope.measure, category, scope.annotation
         peaks = self._device(device).peaks
         for peak in peaks:
             if (peak.measure, peak.category, peak.annotation) == wanted:
                 return peak
         if scope.annotation is not None:
             return None
-        if scope.measure == self.baseline.measure and scope.category in self.baseline.categories:
+        if scope.measure == self.baseline.measure and category in self.baseline.categories:
             return BaselinePeak(
                 measure=scope.measure,
-                category=scope.category,
+                category=category,
                 annotation=None,
                 bytes=0,
                 count=0,

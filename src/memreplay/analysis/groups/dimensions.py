@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins, only_python
-from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
+from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
@@ -196,10 +196,11 @@ class Dimensions:
         return self._by_stack(replay, by)
 
     def _guessed_phases(self) -> Dimensions:
-        from memreplay.analysis.categories.phases import PHASE_RULES
+        from memreplay.analysis.categories.phases import MERGED_PHASE_RULES, PHASE_RULES
 
         if self._phases is None:
-            self._phases = Dimensions(self.snap, PHASE_RULES, guess=True, kept=self.kept)
+            rules = MERGED_PHASE_RULES if self.rules.likely else PHASE_RULES
+            self._phases = Dimensions(self.snap, rules, guess=True, kept=self.kept)
         return self._phases
 
     def _by_stack(self, replay: Replay, kind: str) -> Keys:
@@ -328,6 +329,14 @@ class Dimensions:
         """The groups by the rule that decides: names are its number, or NO_RULE."""
         return _groups.first_rule(self._rules_met(usage.replay))
 
+    def guessed(self, usage: Usage, event: int) -> frozenset[str]:
+        """The categories of which something is only likely, of what is live after an event."""
+        likely = set(self.rules.likely)
+        if not likely or self._recorded is not None:
+            return frozenset()
+        found, *_ = self.of_rules(usage).sums(usage.listed(event), usage.native, 0)
+        return frozenset(self.rules.name(name) for name, *_ in found if name in likely)
+
     def _rules_met(self, replay: Replay) -> Keys:
         """By the set of rules, a bit each, that hold."""
         if replay.device not in self._met:
@@ -411,7 +420,7 @@ class Dimensions:
         if replay.origins is not None and self._fewer is None:
             return replay.origins
         before = len(self.rules.rules) - len(DEFAULT_RULES)
-        if before >= 0 and self.rules.rules[before:] == DEFAULT_RULES:
+        if before >= 0 and self.rules.rules[before:] in (DEFAULT_RULES, MERGED_RULES):
             anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
         else:
             anywhere, own = RuleSet(DEFAULT_RULES).of_frames(self.snap)

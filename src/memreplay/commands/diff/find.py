@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.records import Status
+from memreplay.analysis.comparing.records import DiffRow, Status
 from memreplay.analysis.comparing.rows import compared, folded
 from memreplay.analysis.comparing.sides import (
     PEAK,
@@ -135,6 +135,10 @@ def _source(base: Snapshot, new: Snapshot, by: By) -> CategoriesSource | None:
     return "guessed" if None in (base.recorded, new.recorded) else "recorded"
 
 
+def _is_of(row: DiffRow, categories: frozenset[str]) -> bool:
+    return any(text in categories for text in (row.label, *(label.text for label in row.of)))
+
+
 def _listed(side: ComparedSide) -> str:
     return "device " + ", ".join(map(str, side.devices)) if side.devices else "none"
 
@@ -153,6 +157,9 @@ def _device(
     rows = compared(base, new, exact=exact, trim=before.trimmed)
     if fold:
         rows = folded(rows)
+    guessed = before.guessed(pair[0], scope, base.side.event_index)
+    guessed |= after.guessed(pair[1], scope, new.side.event_index)
+    rows = [replace(row, guessed=_is_of(row, guessed)) for row in rows] if guessed else rows
     statuses: Counter[Status] = Counter(row.status for row in rows)
     kept = [row for row in rows if unchanged or row.status != "same"]
     shown = kept[:top] if top else kept

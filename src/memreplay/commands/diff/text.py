@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
+from memreplay.analysis.groups.kinds import BEFORE_RECORDING
 from memreplay.commands.at.text import when_words
 from memreplay.commands.diff.result import DeviceDiff, DiffReport
 from memreplay.render.document import (
@@ -82,7 +83,20 @@ def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Bloc
         blocks.append(_table(found, report))
     else:
         blocks.append(Note("no group changed"))
+    late = [row for row in found.rows if row.label == BEFORE_RECORDING and row.change_bytes]
+    if late and found.statuses.get("gone" if late[0].change_bytes > 0 else "new"):
+        blocks.append(Note(late_words(late[0], report)))
     return blocks
+
+
+def late_words(row: DiffRow, report: DiffReport) -> str:
+    """The note on a side that was recorded later than the other."""
+    file = report.new_file if row.change_bytes > 0 else report.base_file
+    return (
+        f"{size(abs(row.change_bytes))} more of {file} was allocated before its recording began and"
+        " has no stack; rows of the other file that have no match may be the same memory (--by"
+        " category matches them)"
+    )
 
 
 def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ...]:
@@ -153,7 +167,7 @@ def _row(row: DiffRow, report: DiffReport) -> Row:
 
 def _merged(row: DiffRow, by: By) -> Below:
     """Of how many groups a row is, where it is of several, and whether of what it calls."""
-    words = []
+    words = ["partly guessed"] if row.guessed else []
     if row.below and row.frames:
         words.append("in what it calls")
     if row.frames and max(row.base_groups, row.new_groups) > 1:

@@ -141,11 +141,9 @@ class _Gate:
             return False
         if all(budget.category is None for budget in budgets):
             return False
-        from memreplay.analysis.categories.rules import DEFAULT_RULES
         from memreplay.analysis.comparing.baseline import fingerprint
 
-        rules = DEFAULT_RULES if self.side.rules is None else self.side.rules
-        return self.base.baseline.rules != fingerprint(rules)
+        return self.base.baseline.rules != fingerprint(self.side.rules)
 
     def devices(self, budget: Budget) -> tuple[int, ...]:
         """Those that a budget is of."""
@@ -248,7 +246,13 @@ class _Gate:
                 f" {start.device} does not have"
             )
         self.used[False, start.device, start.measure] = None
-        return replace(start, actual_bytes=level.bytes, event_index=level.event_index)
+        guessed = self.side.guessed(start.device, scope_of(start), level.event_index)
+        return replace(
+            start,
+            actual_bytes=level.bytes,
+            event_index=level.event_index,
+            guessed=start.category is not None and bool(guessed),
+        )
 
     def causes(self, device: int, scope: Scope, base_bytes: int | None) -> tuple[Cause, ...]:
         """The lines that grew most since the base; without one, those that hold most.

@@ -52,6 +52,9 @@ class Finding(Record, frozen=True, kw_only=True):
     measure: MeasureName
     category: str | None = None
     """The category that alone counts."""
+    guessed: bool = False
+    """Whether part of the category is only likely to be in it: it was there before the recording
+    began."""
     annotation: str | None = None
     """The annotation that it is within."""
     limit_bytes: int | None = None

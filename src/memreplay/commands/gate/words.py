@@ -124,7 +124,7 @@ def scope_words(finding: Finding) -> str:
     """`held`, `held of activations in ProfilerStep on device 1`: what is measured."""
     words: str = finding.measure
     if finding.category is not None:
-        words += f" of {finding.category}"
+        words += f" of {finding.category}" + (" (partly guessed)" if finding.guessed else "")
     if finding.annotation is not None:
         words += f" in {finding.annotation}"
     return words + (f" on device {finding.device}" if finding.device else "")
