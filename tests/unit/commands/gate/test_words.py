@@ -141,14 +141,24 @@ def test_a_limit_of_0_bytes_is_a_limit() -> None:
         (TRUSTED, "held bytes can be trusted"),
         (replace(TRUST, outcome="skipped"), "held bytes cannot be trusted, but counts anyway"),
         (replace(TRUST, of_base=True), "base: held bytes cannot be trusted"),
-        (replace(PEAK, causes=GREW[1:]), "+256.0 MiB in (allocated before the recording))"),
+        (replace(PEAK, causes=GREW[1:]), "+256.0 MiB (allocated before the recording))"),
         (
             replace(PEAK, causes=GREW[::-1]),
-            "+256.0 MiB in (allocated before the recording); +3.1 GiB in Attention.forward model",
+            "+256.0 MiB (allocated before the recording); +3.1 GiB in Attention.forward model",
         ),
         (
             replace(PEAK, base_bytes=None, causes=(replace(GREW[0], change_bytes=None),)),
-            "peak held 41.2 GiB > 38 GiB (most of it: 9.0 GiB in Attention.forward model.py:212)",
+            "peak held 41.2 GiB > 38 GiB (largest: 9.0 GiB in Attention.forward model.py:212)",
+        ),
+        (
+            replace(
+                PEAK, base_bytes=None, causes=(replace(GREW[0], bytes=21 * GIB, change_bytes=None),)
+            ),
+            "peak held 41.2 GiB > 38 GiB (most of it: 21.0 GiB in Attention.forward model.py:212)",
+        ),
+        (
+            replace(PEAK, causes=tuple(replace(one, change_bytes=None) for one in reversed(GREW))),
+            "; largest: 2.0 GiB (allocated before the recording); 9.0 GiB in Attention.forward mod",
         ),
         # Apart by less than is shown.
         (
