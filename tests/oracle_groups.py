@@ -179,6 +179,21 @@ class Groups:
         """Guessed as categories are."""
         return self._category(one, self.origin(one), PHASE_RULES)
 
+    def phases(self) -> list[str | None]:
+        """After each event the phase of a step that the device is in: that of the allocation which
+        was last to say one. None outside of them."""
+        of = {"recomputation": "backward", "start": None, "data": None}
+        made = {one.alloc_index: one for one in self.replay.lifetimes if one.alloc_index >= 0}
+        found: list[str | None] = []
+        now: str | None = None
+        for i in range(len(self.events)):
+            if i in made:
+                name = self.phase(made[i])
+                if name in ("forward", "backward", "optimizer", *of):
+                    now = of.get(name, name)
+            found.append(now)
+        return found
+
     def category_by_stack(self, one: Lifetime) -> str:
         """Where it comes from does not count."""
         return self._category(one, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.comparing.baseline_record import (
@@ -11,6 +12,7 @@ from memreplay.analysis.comparing.baseline_record import (
     BaselineGroup,
     BaselinePeak,
 )
+from memreplay.analysis.comparing.records import PHASES
 from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
@@ -96,14 +98,15 @@ def _peaks(
 ) -> Iterator[BaselinePeak]:
     whole = [Scope(name) for name in dict.fromkeys((measure, *MEASURES))]
     parts = [Scope(measure, category=name) for name in _categories(side)]
+    parts += [Scope(measure, phase=phase) for phase in PHASES]
     parts += [Scope(measure, annotation=name) for name in _annotations(side, device, measure)]
     for budget in budgets:
         if budget.device in (None, device):
-            parts.append(
-                Scope(budget.measure, category=budget.category, annotation=budget.annotation)
-            )
-            if budget.max_reserved is not None:
-                parts.append(Scope("reserved", annotation=budget.annotation))
+            for phase in budget.phases:
+                whole_of = Scope(budget.measure, annotation=budget.annotation, phase=phase)
+                parts.append(replace(whole_of, category=budget.category))
+                if budget.max_reserved is not None:
+                    parts.append(replace(whole_of, measure="reserved"))
     for scope in dict.fromkeys([*whole, *parts]):
         most = top if scope in whole else TOP_OF_A_PART
         found = _peak(side, device, scope, most, frames if scope.measure == measure else None)
@@ -141,7 +144,7 @@ def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[
 
 def as_kept(found: Sided, scope: Scope) -> Sided:
     """What a baseline keeps of it, as it is read again: both forms of a base blame the same."""
-    part = scope.category is not None or scope.annotation is not None
+    part = not (scope.category is scope.annotation is scope.phase is None)
     groups = trimmed(found.groups)
     kept = groups[: TOP_OF_A_PART if part else TOP]
     left = groups[len(kept) :]
@@ -162,7 +165,7 @@ def _peak(
     level = side.level(device, scope)
     if level is None:
         return None
-    alone = scope.category is not None and scope.annotation is None
+    alone = scope.category is not None and scope.annotation is scope.phase is None
     if frames is not None and alone and not level.bytes:
         return None  # as all categories that are not there
     found = None if frames is None else side.at(device, scope)
@@ -173,6 +176,7 @@ def _peak(
         measure=scope.measure,
         category=scope.category,
         annotation=scope.annotation,
+        phase=scope.phase,
         bytes=level.bytes,
         count=0 if found is None else found.side.count,
         event_index=level.event_index,

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from memreplay.analysis.code.native import FramesKept
+from memreplay.analysis.comparing.records import Phase
 from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
@@ -43,6 +44,8 @@ class BaselinePeak(Record, frozen=True, kw_only=True):
     """The category that it is of; null for all."""
     annotation: str | None
     """The annotation that it is within; null for the whole recording."""
+    phase: Phase | None = None
+    """The phase of a step that it is within; null for the whole recording."""
     bytes: Bytes
     """The highest usage."""
     count: Count

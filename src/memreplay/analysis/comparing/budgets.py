@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
-from memreplay.analysis.comparing.records import LimitKind
+from memreplay.analysis.comparing.records import (
+    PHASE_CHOICES,
+    PHASES,
+    LimitKind,
+    Phase,
+    PhaseChoice,
+)
 from memreplay.analysis.selecting.sizes import SizeError, parse_share, parse_size
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES
@@ -19,14 +25,15 @@ LIMITS: tuple[LimitKind, ...] = get_args(LimitKind)
 _SIZES = ("max_peak", "max_growth_bytes", "max_reserved")
 _FLAGS = ("no_leaks", "no_oom")
 # Of whole devices, and of measures of their own.
-_OF_ALL = ("max_fragmentation", "no_leaks", "no_oom")
+OF_ALL = ("max_fragmentation", "no_leaks", "no_oom")
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits on one thing: a device's memory, of a category or within an annotation.
+    """Limits on one thing: a device's memory, of a category, within an annotation or a phase.
 
-    `device`, `category` and `annotation` are None for all of it. `max_growth` is a share of the
+    `device`, `category`, `annotation` and `phase` are None for all of it; the phase "each" is the
+    whole, and each phase by itself. `max_growth` is a share of the
     base's peak (0.02), `max_fragmentation` one of reserved memory, `max_spread` one of the median
     of several snapshots' peaks. `where` says what to call the budget in an error. Raises UsageError
     for a combination that means nothing.
@@ -36,6 +43,7 @@ class Budget:
     device: int | None = None
     category: str | None = None
     annotation: str | None = None
+    phase: PhaseChoice | None = None
     measure: MeasureName = "held"
     max_peak: int | None = None
     max_growth: float | None = None
@@ -51,10 +59,13 @@ class Budget:
         limits = self.limits
         if not limits:
             raise UsageError(f"{self.where} limits nothing: give one of {', '.join(LIMITS)}")
-        part = "category" if self.category is not None else "annotation"
-        if self.category is not None or self.annotation is not None:
+        if self.annotation is not None and self.phase is not None:
+            raise UsageError(f"{self.where}: give an annotation or a phase, not both")
+        parts = ("category", "annotation", "phase")
+        part = next((one for one in parts if getattr(self, one) is not None), None)
+        if part is not None:
             for limit in limits:
-                if limit in _OF_ALL:
+                if limit in OF_ALL:
                     raise UsageError(f"{self.where}: {limit} limits all memory, not one {part}")
         if self.category is not None and (self.measure == "reserved" or "max_reserved" in limits):
             raise UsageError(
@@ -67,6 +78,13 @@ class Budget:
     def limits(self) -> tuple[LimitKind, ...]:
         """The limits that are set."""
         return tuple(name for name in LIMITS if _is_set(getattr(self, name)))
+
+    @property
+    def phases(self) -> tuple[Phase | None, ...]:
+        """Those that it is of; None is the whole recording."""
+        if self.phase is None:
+            return (None,)
+        return (None, *PHASES) if self.phase == "each" else (self.phase,)
 
     @property
     def needs_base(self) -> bool:
@@ -130,6 +148,9 @@ def _value(key: str, value: object, where: str) -> object:
             raise UsageError(f"{where}: device must be a number, -1 or more")
     elif not isinstance(value, str) or not value:
         raise UsageError(f"{where}: {key} must be a string")
+    elif key == "phase" and value not in PHASE_CHOICES:
+        there = ", ".join(PHASE_CHOICES)
+        raise UsageError(f"{where}: no phase is called {value!r}; there are: {there}")
     elif key == "measure" and value not in MEASURES:
         there = ", ".join(MEASURES)
         raise UsageError(f"{where}: no measure is called {value!r}; there are: {there}")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
+from memreplay.analysis.steps.records import StepAt
 from memreplay.snapshot.model import Coded, Exactness
 from memreplay.snapshot.record import Record
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
+
+
+# The phases of a training step that peaks are told apart by.
+Phase = Literal["forward", "backward", "optimizer"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+# As `--phase` and the key `phase` of a budget have them: one, or all of them beside the whole.
+PhaseChoice = Literal["forward", "backward", "optimizer", "each"]
+PHASE_CHOICES: tuple[PhaseChoice, ...] = get_args(PhaseChoice)
 
 
 class DiffRow(Coded, frozen=True, kw_only=True):
@@ -50,6 +59,13 @@ class Side(Record, frozen=True, kw_only=True):
     """The event after which it is so; `first_event` - 1 is the start."""
     time_us: int | None
     """That event's time; null for a baseline."""
+    phase: Phase | None = None
+    """The phase of a training step that it is in, as recorded or guessed from the stacks; null
+    outside of them, or if it isn't known."""
+    annotation: str | None = None
+    """The innermost annotation that is open then; null if none is, or for a baseline."""
+    step: StepAt | None = None
+    """The step that it is in; null if no steps are known, or for a baseline."""
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]

@@ -13,7 +13,7 @@ from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED, merged_ru
 from memreplay.analysis.code.native import frames_among, frames_of, frames_of_both
 from memreplay.analysis.code.plumbing import is_native
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
-from memreplay.analysis.comparing.records import Side
+from memreplay.analysis.comparing.records import Phase, Side
 from memreplay.analysis.groups.kinds import NO_STACK
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.choice import filtering_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.code.native import FramesKept
     from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselineGroup
+    from memreplay.analysis.comparing.phases import PhaseTimes
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.snapshot.model import Span
     from memreplay.snapshot.replay import Usage
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
 
 PEAK = When("peak", 1)
 MOST_SEEN = 100_000  # frames of the user's code that are compared
+PHASE_WORDS = {
+    "forward": "forward pass",
+    "backward": "backward pass",
+    "optimizer": "optimizer step",
+}
 REST = "(smaller groups of the baseline)"
 
 
@@ -50,16 +56,24 @@ REST = "(smaller groups of the baseline)"
 class Scope:
     """What is compared: a measure at a moment, of everything or of a part of it.
 
-    `annotation` is of all annotations of that name, or with this before their #: the highest moment
-    within any of them, whatever `when` says.
+    `phase` is the highest moment within that phase of any step, and `annotation` that within any of
+    the annotations of that name, or with this before their #, whatever `when` says.
     """
 
     measure: MeasureName
     when: When = PEAK
     category: str | None = None
     annotation: str | None = None
+    phase: Phase | None = None
     pool: tuple[int, int] | None = None
     stream: int | None = None
+
+
+def missing_words(scope: Scope) -> str:
+    """What a device lacks of which there is no level."""
+    if scope.phase is not None:
+        return PHASE_WORDS[scope.phase]
+    return f"annotation {scope.annotation!r}"
 
 
 class Level(NamedTuple):
@@ -119,6 +133,10 @@ class ComparedSide(Protocol):
         """The categories of which something is only likely, where categories are compared."""
         ...
 
+    def phase_at(self, device: int, event: int) -> Phase | None:
+        """The phase of a step that an event is in; None outside of them, or if unknown."""
+        ...
+
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
         """Whether a measure can be trusted."""
         ...
@@ -148,6 +166,7 @@ class SnapshotSide:
         self._usages: dict[tuple[int, Scope], Usage] = {}
         self._seen: tuple[Frame, ...] | None = None
         self._levels: dict[tuple[int, Scope], Level | None] = {}
+        self._phases: dict[int, PhaseTimes] = {}
 
     @property
     def file(self) -> str:
@@ -176,6 +195,7 @@ class SnapshotSide:
             self._groupers.clear()
             self._usages.clear()
             self._levels.clear()
+            self._phases.clear()
 
     def grouper(self, by: By | None = None) -> Grouper:
         """What groups the live sets, made once."""
@@ -195,6 +215,19 @@ class SnapshotSide:
         from memreplay.analysis.moments.annotations import spans
 
         return spans(self.snap, self.snap.replay(device))
+
+    def phases(self, device: int) -> PhaseTimes:
+        """Which events of a device are in which phase of a step."""
+        if device not in self._phases:
+            from memreplay.analysis.comparing.phases import PhaseTimes
+
+            usage = self.snap.replay(device).measure()
+            self._phases[device] = PhaseTimes(self.grouper("phase"), usage)
+        return self._phases[device]
+
+    def phase_at(self, device: int, event: int) -> Phase | None:
+        """The phase that an event is in."""
+        return self.phases(device).at(event)
 
     def usage(self, device: int, scope: Scope) -> Usage:
         """The measure of what is in the scope. Raises UsageError for an unknown category."""
@@ -232,6 +265,9 @@ class SnapshotSide:
 
     def _level(self, device: int, scope: Scope) -> Level | None:
         usage = self.usage(device, scope)
+        if scope.phase is not None:
+            point = self.phases(device).highest(usage).get(scope.phase)
+            return None if point is None else Level(point.bytes, point.event_index)
         if scope.annotation is None and scope.when == PEAK:
             return Level(usage.peak.bytes, usage.peak.event_index)
         from memreplay.analysis.moments.moments import highest_within, resolve
@@ -252,7 +288,7 @@ class SnapshotSide:
         usage = self.usage(device, scope)
         level = self.level(device, scope)
         if level is None:
-            raise UsageError(f"device {device} has no annotation {scope.annotation!r}")
+            raise UsageError(f"device {device} has no {missing_words(scope)}")
         # Of what is filtered, so that what cannot be checked of a part is no doubt of it.
         trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
         groups, _, count, _ = self.grouper().holders(usage, level.event_index, 0)
@@ -316,7 +352,18 @@ class BaselineSide:
         peak = self._peak(device, scope)
         return None if peak is None else Level(peak.bytes, peak.event_index)
 
-    def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
+    def phase_at(self, device: int, event: int) -> Phase | None:
+        """The phase of the peak that is at an event; None if the baseline doesn't say."""
+        return next(
+            (
+                one.phase
+                for one in self._device(device).peaks
+                if one.phase is not None and one.event_index == event
+            ),
+            None,
+        )
+
+    def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:  # noqa: ARG002
         """None: a baseline doesn't say."""
         return frozenset()
 
@@ -333,7 +380,7 @@ class BaselineSide:
             )
         peak = self._peak(device, scope)
         if peak is None:
-            raise UsageError(f"{self.file} has no annotation {scope.annotation!r}")
+            raise UsageError(f"{self.file} has no {missing_words(scope)}")
         trust = self.verdict(device, scope.measure)
         side = Side(
             bytes=peak.bytes,
@@ -375,18 +422,19 @@ class BaselineSide:
         if scope.when != PEAK or scope.pool is not None or scope.stream is not None:
             raise UsageError(f"{self.file} is a baseline: it only has the peak of all memory")
         category = None if scope.category is None else MERGED.get(scope.category, scope.category)
-        wanted = scope.measure, category, scope.annotation
+        wanted = scope.measure, category, scope.annotation, scope.phase
         peaks = self._device(device).peaks
         for peak in peaks:
-            if (peak.measure, peak.category, peak.annotation) == wanted:
+            if (peak.measure, peak.category, peak.annotation, peak.phase) == wanted:
                 return peak
-        if scope.annotation is not None:
+        if scope.annotation is not None or scope.phase is not None:
             return None
         if scope.measure == self.baseline.measure and category in self.baseline.categories:
             return BaselinePeak(
                 measure=scope.measure,
                 category=category,
                 annotation=None,
+                phase=None,
                 bytes=0,
                 count=0,
                 event_index=-1,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from dataclasses import replace as replace_scope
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.records import DiffRow, Status
+from memreplay.analysis.comparing.records import PHASES, DiffRow, Phase, Side, Status
 from memreplay.analysis.comparing.rows import compared, folded
 from memreplay.analysis.comparing.sides import (
     PEAK,
     BaselineSide,
     ComparedSide,
     Scope,
+    Sided,
     SnapshotSide,
     keep_common_frames,
     other_ranges,
@@ -23,7 +26,8 @@ from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED, WITHOUT_FRAMES, CategoriesSource
 from memreplay.analysis.selecting.choice import device_pairs, fitting_by
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
-from memreplay.commands.diff.result import DeviceDiff, DiffReport
+from memreplay.commands.diff.result import DeviceDiff, DiffReport, PhaseDiff
+from memreplay.commands.peak.find import where_in
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import By, When
 
@@ -76,7 +80,8 @@ def diff_report(
             after.filtering.check(before.filtering)  # code may be in one of the two alone
         source = _source(base, new, by)
         mixed = source is not None and (base.recorded is None) != (new.recorded is None)
-        theirs.guess = after.guess = source == "guessed"
+        # Phases, too, which are compared whatever the groups are by.
+        theirs.guess = after.guess = None in (base.recorded, new.recorded)
     both = device_pairs(before.devices, after.devices)
     if not both and (before.devices or after.devices):
         raise UsageError(
@@ -105,7 +110,7 @@ def diff_report(
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         devices=tuple(
-            _device(pair, scope, before, after, exact, fold, unchanged, asked.top)
+            _Pair(before, after, *pair, exact, fold, unchanged, asked.top).diff(scope)
             for pair in both
             if asked.device in (None, pair[1])
         ),
@@ -143,39 +148,97 @@ def _listed(side: ComparedSide) -> str:
     return "device " + ", ".join(map(str, side.devices)) if side.devices else "none"
 
 
-def _device(
-    pair: tuple[int, int],
-    scope: Scope,
-    before: ComparedSide,
-    after: ComparedSide,
-    exact: bool,
-    fold: bool,
-    unchanged: bool,
-    top: int,
-) -> DeviceDiff:
-    base, new = before.at(pair[0], scope), after.at(pair[1], scope)
-    rows = compared(base, new, exact=exact, trim=before.trimmed)
-    if fold:
-        rows = folded(rows)
-    guessed = before.guessed(pair[0], scope, base.side.event_index)
-    guessed |= after.guessed(pair[1], scope, new.side.event_index)
-    rows = [replace(row, guessed=_is_of(row, guessed)) for row in rows] if guessed else rows
-    statuses: Counter[Status] = Counter(row.status for row in rows)
-    kept = [row for row in rows if unchanged or row.status != "same"]
-    shown = kept[:top] if top else kept
-    change = new.side.bytes - base.side.bytes
-    return DeviceDiff(
-        device=pair[1],
-        base_device=pair[0],
-        measure=scope.measure,
-        base_bytes=base.side.bytes,
-        new_bytes=new.side.bytes,
-        change_bytes=change,
-        base=base.side,
-        new=new.side,
-        trusted=base.side.trusted and new.side.trusted,
-        rows_total=len(kept),
-        rest_change_bytes=change - sum(row.change_bytes for row in shown),
-        statuses=dict(statuses),
-        rows=tuple(shown),
-    )
+def _in_program(found: Side, side: ComparedSide, device: int) -> Side:
+    """A moment with where in its program it is, as far as that is known."""
+    found = replace(found, phase=side.phase_at(device, found.event_index))
+    if not isinstance(side, SnapshotSide):
+        return found
+    annotations, step = where_in(side.snap, side.snap.replay(device), found.event_index)
+    return replace(found, annotation=annotations[-1] if annotations else None, step=step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A device of both sides, and how its groups are compared."""
+
+    before: ComparedSide
+    after: ComparedSide
+    base_device: int
+    device: int
+    exact: bool
+    fold: bool
+    unchanged: bool
+    top: int
+
+    def diff(self, scope: Scope) -> DeviceDiff:
+        """What changed in the scope."""
+        base, new = self.before.at(self.base_device, scope), self.after.at(self.device, scope)
+        rows = self.rows(scope, base, new)
+        statuses: Counter[Status] = Counter(row.status for row in rows)
+        kept, shown = self.shown(rows)
+        change = new.side.bytes - base.side.bytes
+        sides = (
+            _in_program(base.side, self.before, self.base_device),
+            _in_program(new.side, self.after, self.device),
+        )
+        return DeviceDiff(
+            device=self.device,
+            base_device=self.base_device,
+            measure=scope.measure,
+            base_bytes=base.side.bytes,
+            new_bytes=new.side.bytes,
+            change_bytes=change,
+            base=sides[0],
+            new=sides[1],
+            trusted=base.side.trusted and new.side.trusted,
+            rows_total=len(kept),
+            rest_change_bytes=change - sum(row.change_bytes for row in shown),
+            statuses=dict(statuses),
+            phases=self.phases(scope, {sides[0].phase, sides[1].phase}),
+            rows=tuple(shown),
+        )
+
+    def rows(self, scope: Scope, base: Sided, new: Sided) -> list[DiffRow]:
+        """The groups of both, matched."""
+        rows = compared(base, new, exact=self.exact, trim=self.before.trimmed)
+        if self.fold:
+            rows = folded(rows)
+        guessed = self.before.guessed(self.base_device, scope, base.side.event_index)
+        guessed |= self.after.guessed(self.device, scope, new.side.event_index)
+        return [replace(row, guessed=_is_of(row, guessed)) for row in rows] if guessed else rows
+
+    def shown(self, rows: list[DiffRow]) -> tuple[list[DiffRow], list[DiffRow]]:
+        """(Those that count, those of them that are shown)."""
+        kept = [row for row in rows if self.unchanged or row.status != "same"]
+        return kept, kept[: self.top] if self.top else kept
+
+    def phases(self, scope: Scope, peaks: set[Phase | None]) -> tuple[PhaseDiff, ...]:
+        """The peaks of both in each phase; if the highest are in two phases, with their rows."""
+        if scope.when != PEAK:
+            return ()
+        moved = len(peaks) > 1 and scope.measure != "reserved"
+        found = (self.phase(scope, phase, moved and phase in peaks) for phase in PHASES)
+        return tuple(filter(None, found))
+
+    def phase(self, scope: Scope, phase: Phase, with_rows: bool) -> PhaseDiff | None:
+        """The peaks of both in one phase; None if neither has it."""
+        within = replace_scope(scope, phase=phase)
+        base = self.before.level(self.base_device, within)
+        new = self.after.level(self.device, within)
+        if base is None and new is None:
+            return None
+        both = base is not None and new is not None
+        found = PhaseDiff(
+            phase=phase,
+            base_bytes=None if base is None else base.bytes,
+            new_bytes=None if new is None else new.bytes,
+            change_bytes=new.bytes - base.bytes if base and new else None,
+            base_event_index=None if base is None else base.event_index,
+            new_event_index=None if new is None else new.event_index,
+        )
+        if not with_rows or not both:
+            return found
+        sided = self.before.at(self.base_device, within), self.after.at(self.device, within)
+        kept, shown = self.shown(self.rows(within, *sided))
+        rest = (found.change_bytes or 0) - sum(row.change_bytes for row in shown)
+        return replace(found, rows_total=len(kept), rest_change_bytes=rest, rows=tuple(shown))

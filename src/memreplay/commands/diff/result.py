@@ -5,10 +5,34 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.code.native import FramesKept
-from memreplay.analysis.comparing.records import DiffRow, Side, Status
+from memreplay.analysis.comparing.records import DiffRow, Phase, Side, Status
 from memreplay.analysis.groups.kinds import CategoriesSource
 from memreplay.snapshot.model import By, EventRange, Filters, MeasureName, When
 from memreplay.snapshot.record import Record
+
+
+class PhaseDiff(Record, frozen=True, kw_only=True):
+    """The highest moments of both within one phase of the training steps."""
+
+    phase: Phase
+    """The phase."""
+    base_bytes: int | None
+    """The peak within the phase in the base; null if it has no such phase."""
+    new_bytes: int | None
+    """The peak within the phase in the new snapshot; null if it has no such phase."""
+    change_bytes: int | None
+    """`new_bytes` - `base_bytes`; null if one of the two has no such phase."""
+    base_event_index: int | None
+    """The event of the base's peak within the phase."""
+    new_event_index: int | None
+    """The event of the new snapshot's peak within the phase."""
+    rows_total: int = 0
+    """How many rows there are, before `--top` cut them."""
+    rest_change_bytes: int = 0
+    """The change in the rows that `--top` cut."""
+    rows: tuple[DiffRow, ...] = ()
+    """As those of the device. They are only there if the peaks of both are in different phases, of
+    which this is one."""
 
 
 class DeviceDiff(Record, frozen=True, kw_only=True):
@@ -38,6 +62,8 @@ class DeviceDiff(Record, frozen=True, kw_only=True):
     """The change in the rows that `--top` cut."""
     statuses: dict[Status, int]
     """How many groups of each status there are, before `--top` cut them, and unchanged ones too."""
+    phases: tuple[PhaseDiff, ...] = ()
+    """The peaks of both within each phase of the steps, if the peaks are compared."""
     rows: tuple[DiffRow, ...]
     """The largest change first, grown or shrunk, as many as `--top` says; unchanged ones with
     `--all` only."""

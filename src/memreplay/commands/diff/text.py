@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
+from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING
 from memreplay.commands.at.text import when_words
-from memreplay.commands.diff.result import DeviceDiff, DiffReport
+from memreplay.commands.diff.result import DeviceDiff, DiffReport, PhaseDiff
 from memreplay.render.document import (
     Below,
     Block,
@@ -25,6 +26,7 @@ from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.ranges import ranges_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
+from memreplay.render.where import where_words
 from memreplay.snapshot.model import By, When
 
 GUESSED = (
@@ -83,9 +85,37 @@ def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Bloc
         blocks.append(_table(found, report))
     else:
         blocks.append(Note("no group changed"))
+    blocks += _phase_blocks(found, report)
     late = [row for row in found.rows if row.label == BEFORE_RECORDING and row.change_bytes]
     if late and found.statuses.get("gone" if late[0].change_bytes > 0 else "new"):
         blocks.append(Note(late_words(late[0], report)))
+    return blocks
+
+
+def _phase_blocks(found: DeviceDiff, report: DiffReport) -> list[Block]:
+    """The peaks within each phase of the steps; and if the peaks are in different phases, what
+    changed within each of the two."""
+    if len(found.phases) < 2:
+        return []
+    rows = [
+        Row(
+            (
+                "" if one.change_bytes is None else signed_size(one.change_bytes),
+                "-" if one.base_bytes is None else size(one.base_bytes),
+                "-" if one.new_bytes is None else size(one.new_bytes),
+                PHASE_WORDS[one.phase],
+            )
+        )
+        for one in found.phases
+    ]
+    titles = ("change", "base", "new", "peak within")
+    blocks: list[Block] = [Table(titles, (*("right",) * 3, "left"), tuple(rows))]
+    for one in found.phases:
+        if one.rows and one.base_bytes is not None and one.new_bytes is not None:
+            sizes = f"{size(one.base_bytes)} -> {size(one.new_bytes)} {found.measure}"
+            change = change_words(one.base_bytes, one.new_bytes)
+            words = f"within the {PHASE_WORDS[one.phase]}: {sizes}"
+            blocks += [Heading((words, change)), _table(one, report)]
     return blocks
 
 
@@ -102,7 +132,20 @@ def late_words(row: DiffRow, report: DiffReport) -> str:
 def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ...]:
     what = "peak" if is_peak(report.moment) else when_words(report.moment)
     sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
-    return (f"{name}: {what} {sizes}", change_words(found.base.bytes, found.new.bytes))
+    change = change_words(found.base.bytes, found.new.bytes)
+    return (f"{name}: {what} {sizes}", change, *_phases_words(found))
+
+
+def _phases_words(found: DeviceDiff) -> tuple[str, ...]:
+    """`both in the backward pass`; `base in the backward pass`, `new in the optimizer step`;
+    nothing if neither is in a phase."""
+    base, new = (
+        f"in the {PHASE_WORDS[one.phase]}" if one.phase else "outside of the passes"
+        for one in (found.base, found.new)
+    )
+    if found.base.phase == found.new.phase:
+        return (f"both {base}",) if found.base.phase else ()
+    return (f"base {base}", f"new {new}")
 
 
 def is_peak(when: When) -> bool:
@@ -140,10 +183,12 @@ def _exactness(found: DeviceDiff) -> str:
 
 def _where(side: Side) -> str:
     at = "the start" if side.event_index < 0 else f"event {count(side.event_index)}"
-    return f"{size(side.bytes)} in {counted(side.count, 'block')} at {at}"
+    place = where_words(side.step, [side.annotation] if side.annotation else [])
+    words = f"{size(side.bytes)} in {counted(side.count, 'block')} at {at}"
+    return f"{words}, {place}" if place else words
 
 
-def _table(found: DeviceDiff, report: DiffReport) -> Table:
+def _table(found: DeviceDiff | PhaseDiff, report: DiffReport) -> Table:
     rows = told_apart([_row(row, report) for row in found.rows], found.rows)
     left = found.rows_total - len(found.rows)
     if left:

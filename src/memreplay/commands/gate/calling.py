@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.comparing.records import PhaseChoice
     from memreplay.analysis.comparing.sides import ComparedSide
     from memreplay.commands.gate.result import GateReport
     from memreplay.snapshot.model import MeasureName
@@ -33,6 +34,7 @@ class Budgeted(TypedDict, total=False):
     device: int | None
     category: str | None
     annotation: str | None
+    phase: PhaseChoice | None
     measure: MeasureName
     max_peak: str | int | None
     max_growth: str | None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace as replace_scope
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.records import LimitKind
+from memreplay.analysis.comparing.records import PHASES, LimitKind
 from memreplay.analysis.comparing.sides import (
     REST,
     BaselineSide,
@@ -15,13 +16,14 @@ from memreplay.analysis.comparing.sides import (
     Scope,
     SnapshotSide,
     keep_common_frames,
+    missing_words,
     other_ranges,
     placed,
 )
 from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.analysis.selecting.sizes import share_of
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS
-from memreplay.commands.gate.result import Cause, Finding, GatedFile
+from memreplay.commands.gate.result import Cause, Finding, GatedFile, PhasePeak
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Coded
 
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.code.native import FramesKept
     from memreplay.analysis.comparing.budgets import Budget
-    from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.analysis.comparing.records import DiffRow, Phase
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.snapshot import Snapshot
 
 CAUSES = 3
+_OF_PEAKS = ("max_peak", "max_growth", "max_growth_bytes", "max_reserved")
 _NOT_WHOLE = {"no_events", "truncated"}
 
 
@@ -84,7 +87,12 @@ def told_apart(
 
 def scope_of(finding: Finding) -> Scope:
     """What of a device's memory a finding is of."""
-    return Scope(finding.measure, category=finding.category, annotation=finding.annotation)
+    return Scope(
+        finding.measure,
+        category=finding.category,
+        annotation=finding.annotation,
+        phase=finding.phase,
+    )
 
 
 class _Gate:
@@ -109,10 +117,11 @@ class _Gate:
 
     def result(self, budgets: Sequence[Budget]) -> GatedFile:
         findings = [
-            replace(self.held_against(budget, kind, device), budget=number)
+            replace(self.held_against(budget, kind, device, phase), budget=number)
             for number, budget in enumerate(budgets)
             for device in self.devices(budget)
             for kind in budget.limits
+            for phase in self.phases(budget, device)
         ]
         if findings and all(one.outcome == "skipped" for one in findings):
             # What judged nothing has not passed.
@@ -128,12 +137,43 @@ class _Gate:
             base_file=None if self.base is None else self.base.file,
             passed=not any(one.failed for one in (*findings, *trust)),
             overflowed=tuple(dict.fromkeys(overflowed)),
+            phases=tuple(self.phase_peaks(findings)),
             findings=(*findings, *trust),
             rules_changed=self.rules_changed(budgets),
             frames=self.frames,
             fewer=self.fewer,
             ranges=None if self.base is None else other_ranges(self.base, self.side),
         )
+
+    def phase_peaks(self, findings: Sequence[Finding]) -> Iterator[PhasePeak]:
+        """The peaks within each phase, of what is limited as a whole: a peak that didn't grow may
+        hide that an earlier phase did."""
+        whole = dict.fromkeys(
+            (one.device, one.measure)
+            for one in findings
+            if one.actual_bytes is not None
+            and one.kind in _OF_PEAKS
+            and one.category is one.annotation is None
+        )
+        for device, measure in whole:
+            partner = self.partner(device)
+            for phase in PHASES:
+                scope = Scope(measure, phase=phase)
+                level = self.side.level(device, scope)
+                if level is None:
+                    continue
+                before = None
+                if self.base is not None and partner is not None:
+                    before = self.base.level(partner, scope)
+                yield PhasePeak(
+                    device=device,
+                    measure=measure,
+                    phase=phase,
+                    bytes=level.bytes,
+                    event_index=level.event_index,
+                    base_bytes=None if before is None else before.bytes,
+                    change_bytes=None if before is None else level.bytes - before.bytes,
+                )
 
     def rules_changed(self, budgets: Sequence[Budget]) -> bool:
         """Whether a budget of a category is held against a base that had other rules."""
@@ -167,7 +207,26 @@ class _Gate:
         pairs = device_pairs(self.base.devices, self.side.devices)
         return next((base for base, new in pairs if new == device), None)
 
-    def held_against(self, budget: Budget, kind: LimitKind, device: int) -> Finding:
+    def phases(self, budget: Budget, device: int) -> tuple[Phase | None, ...]:
+        """Those that a budget is of. Of "each" those that the device has, and the whole."""
+        if budget.phase != "each":
+            return budget.phases
+        scope = Scope(budget.measure, category=budget.category)
+        there = [
+            phase
+            for phase in PHASES
+            if self.side.level(device, replace_scope(scope, phase=phase)) is not None
+        ]
+        if not there and self.snap.replay(device).events:
+            raise UsageError(
+                f"{budget.where} is of each phase, but the stacks of device {device} show no"
+                " forward pass, backward pass or optimizer step"
+            )
+        return (None, *there)
+
+    def held_against(
+        self, budget: Budget, kind: LimitKind, device: int, phase: Phase | None = None
+    ) -> Finding:
         """One limit on one device."""
         start = Finding(
             rule=budget.name or kind.replace("_", "-"),
@@ -177,6 +236,7 @@ class _Gate:
             measure=budget.measure,
             category=budget.category,
             annotation=budget.annotation,
+            phase=phase,
         )
         if device in self.snap.unknown_devices:
             detail = "the file is cut off before its trace"
@@ -217,7 +277,7 @@ class _Gate:
                     f"{budget.where} limits growth, but {self.base.file} has none of its devices"
                 )
             if base is None:
-                lacks = "device" if partner is None else f"annotation {start.annotation!r}"
+                lacks = "device" if partner is None else missing_words(scope)
                 return replace(found, outcome="skipped", detail=f"the base has no such {lacks}")
             assert partner is not None
             self.used[True, partner, start.measure] = None
@@ -241,8 +301,9 @@ class _Gate:
         """The peak that a limit is of. Raises UsageError for an annotation that is not there."""
         level = self.side.level(start.device, scope_of(start))
         if level is None:
+            part = missing_words(scope_of(start))
             raise UsageError(
-                f"{budget.where} is of annotation {budget.annotation!r}, which device"
+                f"{budget.where} is of {'the ' if start.phase else ''}{part}, which device"
                 f" {start.device} does not have"
             )
         self.used[False, start.device, start.measure] = None

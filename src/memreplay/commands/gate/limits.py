@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memreplay.analysis.comparing.records import PHASE_CHOICES
 from memreplay.commands.shared.options import MEASURES
 from memreplay.commands.shared.size import ShareType, SizeType
 from memreplay.errors import UsageError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from memreplay.commands.shared.config import ConfigChoice
 
 F = TypeVar("F", bound=Callable[..., Any])
+_SCOPE = ("measure", "phase")  # what is limited
 NAMES = (
     "max_peak",
     "max_growth",
@@ -33,10 +35,12 @@ def budget_options(function: F) -> F:
     """--max-peak and the other limits, with --measure, as one argument `budget`: those given."""
 
     @functools.wraps(function)
-    def command(*args: Any, measure: str, **kwargs: Any) -> Any:
+    def command(*args: Any, measure: str, phase: str | None, **kwargs: Any) -> Any:
         limits = {name: kwargs.pop(name) for name in NAMES}
         # A limit of 0 bytes is one, too.
         given = {name: one for name, one in limits.items() if one is not None and one is not False}
+        if phase is not None:
+            given["phase"] = phase
         return function(*args, budget={"measure": measure, **given}, **kwargs)
 
     for option in reversed(_OPTIONS):
@@ -91,7 +95,31 @@ _OPTIONS = (
         help="Which bytes the limits on the peak and its growth count; held does not depend on"
         " GPU timing.",
     ),
+    click.option(
+        "--phase",
+        type=click.Choice(PHASE_CHOICES),
+        default=None,
+        help="Hold these limits against the peak within one phase of the training steps; each: all"
+        " phases, and the whole.",
+    ),
 )
+
+
+def _given_budgets(given: dict[str, Any]) -> Iterator[Budget]:
+    """Those of the options: one, or with a phase one more of the limits that have none."""
+    from memreplay.analysis.comparing.budgets import OF_ALL, Budget
+
+    whole = {name: one for name, one in given.items() if name != "phase"}
+    if "phase" in given:
+        parts = {name: one for name, one in given.items() if name not in OF_ALL}
+        if len(parts) == len(_SCOPE):
+            raise UsageError(
+                "--phase needs a limit on the peak or its growth, such as --max-growth"
+            )
+        yield Budget(where="the command line", **parts)
+        whole = {name: one for name, one in whole.items() if name in (*OF_ALL, "measure")}
+    if len(whole) > 1:
+        yield Budget(where="the command line", **whole)
 
 
 def all_budgets(
@@ -101,12 +129,11 @@ def all_budgets(
 
     Raises UsageError where there are none, where one means nothing, or needs a base.
     """
-    from memreplay.analysis.comparing.budgets import LIMITS, Budget, budgets_of
+    from memreplay.analysis.comparing.budgets import LIMITS, budgets_of
 
     found = config.load()
     budgets = budgets_of(found.table, found.name)
-    if len(budget) > 1:
-        budgets = (Budget(where="the command line", **budget), *budgets)
+    budgets = (*_given_budgets(budget), *budgets)
     if not budgets:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
         raise UsageError(f"no limit is set: give one of {options}, or [[gate]] in memreplay.toml")

@@ -13,6 +13,7 @@ from memreplay.commands.gate.words import (
     causes_words,
     limit_words,
     of_words,
+    phase_rows,
     rule_words,
 )
 from memreplay.render.units import signed_size, size
@@ -43,6 +44,9 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
                 range(3, 6),
             )
         )
+    phases = phase_rows(file)
+    if phases:
+        parts.append(_table(("peak", "since base", "within"), phases, range(2)))
     told: set[tuple[object, ...]] = set()
     for finding in file.findings:
         if finding.failed and finding.causes and finding.causes not in told:

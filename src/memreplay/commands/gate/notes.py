@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memreplay.analysis.comparing.sides import PHASE_WORDS
+from memreplay.analysis.selecting.sizes import share_of
 from memreplay.commands.gate.result import Finding, GatedFile
 from memreplay.render.frames import fewer_words
 from memreplay.render.ranges import ranges_words
+from memreplay.render.units import percent, size
 
 
 def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -19,6 +22,7 @@ def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
             f"device {devices}: the recorder's ring buffer was full: what is left is exact, but an"
             " earlier, higher peak may be missing (--strict fails on it)"
         )
+    notes += _hidden_growth(file, findings)
     if file.rules_changed:
         notes.append(
             "the category rules differ from the baseline's, so categories may have changed"
@@ -30,6 +34,38 @@ def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
         notes.append(fewer_words(file.fewer, file.frames))
     skipped = [one for one in findings if one.outcome in ("skipped", "not_judged")]
     return (*notes, *(one.message for one in skipped))
+
+
+def _hidden_growth(file: GatedFile, findings: Sequence[Finding]) -> list[str]:
+    """A line for each phase that grew by more than the whole may: a higher peak elsewhere hides
+    it, until a card is too small."""
+    limits = [
+        one
+        for one in findings
+        if one.kind in ("max_growth", "max_growth_bytes")
+        and one.outcome == "passed"
+        and one.category is one.annotation is one.phase is None
+    ]
+    limited = {(one.device, one.phase) for one in findings if one.phase is not None}
+    notes = []
+    for limit in limits:
+        for one in file.phases:
+            if (one.device, one.measure) != (limit.device, limit.measure) or not one.base_bytes:
+                continue
+            if (one.device, one.phase) in limited or limit.limit_bytes is None:
+                continue
+            if limit.limit_share is not None:
+                most = share_of(one.base_bytes, limit.limit_share)
+            else:
+                most = limit.limit_bytes - (limit.base_bytes or 0)
+            grown = one.bytes - one.base_bytes
+            if grown > most:
+                share = percent(grown / one.base_bytes)
+                notes.append(
+                    f"the peak within the {PHASE_WORDS[one.phase]} grew by {size(grown)} ({share}),"
+                    " more than the limit on the whole allows; --phase each limits every phase"
+                )
+    return list(dict.fromkeys(notes))
 
 
 def _compares_code(finding: Finding) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.analysis.code.native import FramesKept
-from memreplay.analysis.comparing.records import LimitKind
+from memreplay.analysis.comparing.records import LimitKind, Phase
 from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
@@ -57,6 +57,8 @@ class Finding(Record, frozen=True, kw_only=True):
     began."""
     annotation: str | None = None
     """The annotation that it is within."""
+    phase: Phase | None = None
+    """The phase of the steps that it is within."""
     limit_bytes: int | None = None
     """The most that it may be."""
     limit_share: float | None = None
@@ -113,6 +115,25 @@ class Finding(Record, frozen=True, kw_only=True):
         return next((cause for cause in self.causes if cause.file), None)
 
 
+class PhasePeak(Record, frozen=True, kw_only=True):
+    """The peak within one phase of the training steps."""
+
+    device: int
+    """The device."""
+    measure: MeasureName
+    """Which bytes these are."""
+    phase: Phase
+    """The phase."""
+    bytes: int
+    """The peak within it."""
+    event_index: int
+    """The first event after which usage is that high."""
+    base_bytes: int | None
+    """The base's peak within the same phase; null without one."""
+    change_bytes: int | None
+    """The change since the base."""
+
+
 class GatedFile(Record, frozen=True, kw_only=True):
     """What became of one snapshot."""
 
@@ -131,6 +152,8 @@ class GatedFile(Record, frozen=True, kw_only=True):
     """Devices whose ring buffer was full: an earlier peak would not show."""
     notes: tuple[str, ...] = ()
     """What else to know, a line each."""
+    phases: tuple[PhasePeak, ...] = ()
+    """The peaks within each phase of the steps, if a limit is on the peak of a device."""
     findings: tuple[Finding, ...] = ()
     """All that was found, in order."""
     rules_changed: bool = False

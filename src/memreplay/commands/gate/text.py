@@ -9,6 +9,7 @@ from memreplay.commands.gate.words import (
     causes_words,
     limit_words,
     of_words,
+    phase_rows,
     pytorch_words,
     rule_words,
 )
@@ -36,6 +37,10 @@ def _section(file: GatedFile) -> list[Block]:
     if file.error:
         return [*blocks, Note(file.error, "warning")]
     blocks.append(_limits(rows_of(file)))
+    phases = phase_rows(file)
+    if phases:
+        titles = ("peak", "since base" if file.base_file is not None else "", "within")
+        blocks.append(Table(titles, ("right", "right", "left"), tuple(map(Row, phases))))
     told: set[tuple[object, ...]] = set()
     for finding in file.findings:
         if finding.failed and finding.causes and finding.causes not in told:

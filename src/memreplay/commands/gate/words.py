@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memreplay.analysis.code.operators import backward_of, operator_of
+from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.render.fit import cut_right
 from memreplay.render.reasons import REASONS
@@ -69,7 +70,8 @@ def _worst_first(files: Sequence[GatedFile]) -> list[tuple[GatedFile, Finding]]:
 
 def _budget(finding: Finding) -> tuple[object, ...]:
     """The same for one limit held against several files or devices."""
-    return finding.rule, finding.kind, finding.measure, finding.category, finding.annotation
+    scope = finding.measure, finding.category, finding.annotation, finding.phase
+    return finding.rule, finding.kind, *scope
 
 
 def _excess(failure: tuple[GatedFile, Finding]) -> int:
@@ -127,7 +129,22 @@ def scope_words(finding: Finding) -> str:
         words += f" of {finding.category}" + (" (partly guessed)" if finding.guessed else "")
     if finding.annotation is not None:
         words += f" in {finding.annotation}"
+    if finding.phase is not None:
+        words += f" in the {PHASE_WORDS[finding.phase]}"
     return words + (f" on device {finding.device}" if finding.device else "")
+
+
+def phase_rows(file: GatedFile) -> list[tuple[str, str, str]]:
+    """(Peak, change since the base, what it is of) of each phase; none if there is just one."""
+    several = len({(one.device, one.measure) for one in file.phases}) > 1
+    rows = []
+    for one in file.phases if len(file.phases) > 1 else ():
+        of = PHASE_WORDS[one.phase]
+        if several:
+            of += f", {one.measure} on device {one.device}"
+        change = "" if one.change_bytes is None else signed_size(one.change_bytes)
+        rows.append((size(one.bytes), change, of))
+    return rows
 
 
 def of_words(finding: Finding) -> str:
