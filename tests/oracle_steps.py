@@ -157,7 +157,7 @@ def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, 
         if len(rises) >= 4:
             stopped = max(stop if size > 1 else 0.0, stop_ratio(rises, rounds))
             odds = odds_of(rises, rounds, len(values) - 1, stopped)
-            if odds > best:
+            if odds > best * 1.000000001:  # else the same
                 best, chosen = odds, size
         size *= 2
     if not chosen:
@@ -165,9 +165,10 @@ def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, 
     row = rows_of(values, chosen)
     rises = rises_of(row)
     good = median(min(row[k:]) - max(row[:k]) for k in rises)
-    if begun or began_later(rises, len(row) - 1):
+    if (begun or began_later(rises, len(row) - 1)) and rises[0] > 1:
         row = row[rises[0] - 1 :]
-    return (best, *rate_of(row, chosen, good))
+        values = values[-len(row) * chosen :]
+    return (best, *rate_of(values, row, chosen, good))
 
 
 def rows_of(values: Sequence[int], size: int) -> list[int]:
@@ -212,16 +213,29 @@ def odds_of(rises: Sequence[int], rounds: int, steps: int, stopped: float) -> fl
     return min(3 / (few + stopped + rarer), 1e6)
 
 
-def rate_of(row: Sequence[int], size: int, good: float) -> tuple[float, float]:
-    """The slope of the least squares, and its error; 0 where it slows down."""
+def rate_of(
+    values: Sequence[int], row: Sequence[int], size: int, good: float
+) -> tuple[float, float]:
+    """What it grew by over its steps if nothing falls, else the slope of the least squares; and the
+    error. One or two changes that are far larger than others count as less. 0 where it slows down.
+    """
     gains = [float(b - a) for a, b in pairwise(row)]
     most = 4 * max(good, median([gain for gain in gains if gain > 0] or [0]))
-    gains = [max(-most, min(most, gain)) for gain in gains]
+    clipped = [max(-most, min(most, gain)) for gain in gains]
+    excess = 0.0
+    if sum(abs(gain) > most for gain in gains) <= 2:
+        excess = sum(gain - one for gain, one in zip(gains, clipped, strict=True))
+        gains = clipped
     levels = [sum(gains[:k]) for k in range(len(row))]
     middle = (len(row) - 1) / 2
     slope = sum((k - middle) * one for k, one in enumerate(levels)) / sum(
         (k - middle) ** 2 for k in range(len(row))
     )
+    slope /= size
+    if abs(values[-len(row) * size] - values[0]) > most:
+        values = values[-len(row) * size :]
+    if list(values) == sorted(values):
+        slope = (values[-1] - values[0] - excess) / (len(values) - 1)
     mean = sum(gains) / len(gains)
     spread = sum((gain - mean) ** 2 for gain in gains) / (len(gains) - 1) / len(gains)
     early = sum(gain for k, gain in enumerate(gains, 1) if 2 * k < len(row))
@@ -229,4 +243,157 @@ def rate_of(row: Sequence[int], size: int, good: float) -> tuple[float, float]:
     slower = late - early
     if 3 * slower < -sum(gains) and slower < -2 * sqrt(sum(gain**2 for gain in gains)):
         slope = 0.0
-    return slope / size, sqrt(spread) / size
+    return slope, sqrt(spread) / size
+
+
+# ---- groups
+
+
+YOUNG = 2
+MORE_NEED = 2
+
+
+@dataclass
+class Crossing:
+    """An allocation that is live at the ends `first` to `stop` - 1 of steps."""
+
+    size: int
+    first: int
+    stop: int
+
+
+def at_ends(crossings: Sequence[Crossing], steps: int) -> list[int]:
+    """What these have at each end of a step."""
+    return [
+        sum(one.size for one in crossings if one.first <= k < one.stop) for k in range(steps + 1)
+    ]
+
+
+@dataclass
+class Group:
+    """What a group has at the ends of steps, and what comes of it."""
+
+    values: list[int]
+    """All that it has."""
+    judged: Judged
+    lasting: list[int]
+    """What its verdict goes by; shorter than `values` if that is not known of the last ends."""
+    young: list[int]
+    """What of it is replaced all the time, and has no part in a leak."""
+    unsure_end: bool = False
+    replaced: bool = False
+    needs_more: bool = False
+    made_up: int = 0
+    falls: int = 0
+    moves: bool = True
+    """Whether anything of it comes or goes."""
+
+    @property
+    def growth(self) -> int:
+        """Of a leak."""
+        return self.lasting[-1] - self.lasting[self.judged.since] if self.judged.rate else 0
+
+
+def falls(values: Sequence[int], warm: int) -> int:
+    """What a series shrinks by a step, all along."""
+    if values[-1] >= values[warm]:
+        return 0
+    negative = [-one for one in values]
+    return judge(negative, warm, 1).rate or judge(negative[:-1], warm, 1).rate
+
+
+def grouped(
+    crossings: Sequence[Crossing], steps: int, warm: int, least: int, within_rate: int
+) -> Group:
+    """One group by itself."""
+    values = at_ends(crossings, steps)
+    found = Group(values, judge(values, warm, least), values, [0] * (steps + 1))
+    short = [one for one in crossings if one.first > 0 and one.stop - one.first <= YOUNG]
+    if not any(one.stop <= steps for one in short) or steps < warm + YOUNG:
+        return found
+    late = steps - YOUNG
+    lasting = at_ends([one for one in crossings if one not in short], steps)[: late + 1]
+    old = judge(lasting, warm, least)
+    found.young = at_ends(short, steps)
+    found.unsure_end = any(one.stop > steps for one in short)
+    if old.rate:
+        found.judged, found.lasting = old, lasting
+    elif found.judged.rate:
+        if 2 * (lasting[-1] - lasting[warm]) < values[late] - values[warm]:
+            found.replaced = True
+            if within_rate >= MORE_NEED * found.judged.rate:
+                found.needs_more = True
+                found.judged.rate, found.judged.error, found.judged.odds = 0, 0, 0.0
+                found.lasting = lasting
+            else:
+                found.young, found.unsure_end = [0] * (steps + 1), False
+    else:
+        found.lasting = lasting
+    return found
+
+
+def cancelled(up: Sequence[int], down: Sequence[int], warm: int, last: int) -> float:
+    """What part of the changes of two series is none in their sum."""
+    changes = [(up[k] - up[k - 1], down[k] - down[k - 1]) for k in range(warm + 1, last + 1)]
+    apart = sum(abs(a) + abs(b) for a, b in changes)
+    return 1 - sum(abs(a + b) for a, b in changes) / apart if apart else 0.0
+
+
+def set_against_each_other(groups: dict[object, Group], warm: int, least: int) -> None:
+    """What shrinks all along takes from what grows at the same moments, the largest first."""
+    ups = [one for one in groups.values() if one.judged.rate]
+    ups.sort(key=lambda one: (-one.judged.rate, -one.judged.stayed))
+    downs = [one for one in groups.values() if not one.judged.rate]
+    for one in downs:
+        one.falls = falls(one.lasting, warm)
+    for down in sorted((one for one in downs if one.falls), key=lambda one: -one.falls):
+        falling, rate = down.lasting, down.falls
+        while rate and (still := [one for one in ups if one.judged.rate]):
+            last = len(down.values) - 1 - YOUNG
+            up = max(still, key=lambda one: cancelled(one.lasting, falling, warm, last))
+            both = [a + b for a, b in zip(up.lasting, falling, strict=False)]
+            net = judge(both, warm, least)
+            if net.rate:
+                net.stayed = up.judged.stayed
+                up.judged, up.lasting = net, both
+                up.made_up += rate
+                break
+            up.judged.rate, up.judged.error, up.judged.odds = 0, 0, 0.0
+            falling, rate = both, falls(both, warm)
+
+
+def all_groups(
+    replay: OracleReplay,
+    moments: Sequence[int],
+    group_of: Callable[[Lifetime], object],
+    warm: int,
+    least: int,
+    levels: Sequence[int],
+) -> tuple[dict[object, Group], int, int]:
+    """All groups; bytes a step of memory as a whole; and what comes and goes within a step grows
+    by."""
+    steps = len(moments) - 1
+    within = [0] * (steps + 1)
+    live = [{id(one) for one in replay.live_at(moment)} for moment in moments]
+    crossings: dict[object, list[Crossing]] = {}
+    for one in replay.lifetimes:
+        met = [k for k in range(len(moments)) if id(one) in live[k]]
+        if met:
+            crossing = Crossing(one.size, met[0], met[-1] + 1)
+            crossings.setdefault(group_of(one), []).append(crossing)
+        elif one.alloc_index >= 0:
+            for k in range(steps + 1):
+                if one.alloc_index <= moments[k]:
+                    within[k] += one.size
+                    break
+    within[0] = within[1] if steps else 0
+    rate = judge(within, warm, 1).rate
+    groups = {name: grouped(each, steps, warm, least, rate) for name, each in crossings.items()}
+    for name, each in crossings.items():
+        groups[name].moves = any(one.first > 0 or one.stop <= steps for one in each)
+    set_against_each_other(groups, warm, least)
+    moving = [one for one in groups.values() if one.moves]
+    whole = [level - sum(one.young[k] for one in moving) for k, level in enumerate(levels)]
+    if any(one.unsure_end for one in moving) and steps >= warm + YOUNG:
+        whole = whole[: len(whole) - YOUNG]
+    return groups, judge(whole, warm, least).rate, rate

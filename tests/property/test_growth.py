@@ -20,7 +20,7 @@ from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES
 from tests import build, oracle, oracle_steps
 from tests.allocator_strategies import Recording, recordings
-from tests.build import Snapshot
+from tests.build import Snapshot, SnapshotBuilder
 from tests.examples import examples
 from tests.strategies import traces
 
@@ -95,48 +95,118 @@ def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
 def test_groups_at_the_ends_of_any_steps(
     snapshot: Snapshot, cuts: list[int], third: int, age: int, by: str
 ) -> None:
-    kind = KINDS[by]
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         want = oracle.replay(snapshot, device)
         moments = sorted(min(cut, len(want.usage) - 1) for cut in cuts)
-        warm = (len(moments) - 1) * third // 4
-        replay = snap.replay(device)
-        leaks, leaking, once, others, totals = _growth.groups_grown(
-            replay.measure().native, kind.keys(replay), moments, warm, age, 1, 0
+        check_groups(snapshot, device, moments, (len(moments) - 1) * third // 4, age, by)
+
+
+def check_groups(
+    snapshot: Snapshot, device: int, moments: list[int], warm: int, age: int, by: str
+) -> None:
+    """All that the engine says of groups at these moments is what the oracle says."""
+    kind = KINDS[by]
+    snap = mr.open(build.dump(snapshot))
+    want = oracle.replay(snapshot, device)
+    replay = snap.replay(device)
+    levels = [oracle_steps.level(want, at) for at in moments]
+    leaks, leaking, once, rest, totals, young = _growth.groups_grown(
+        replay.measure().native, kind.keys(replay), moments, levels, warm, age, 1, 0
+    )
+    assert (leaking, rest) == (len(leaks), len(once))
+    rows = {kind.shown(snap, row[0]): row for row in leaks + once}
+    assert len(rows) == leaking + rest
+    old = oracle_steps.old(want, moments, warm, age)
+    groups, whole, within = oracle_steps.all_groups(want, moments, kind.slow, warm, 1, levels)
+    for name, group in groups.items():
+        judged = group.judged
+        if not judged.rate and (judged.stayed <= 0 or not group.moves):
+            assert name not in rows
+            continue
+        *row, growth, made_up, replaced = rows.pop(name)
+        *row, error, odds = row
+        _, rate, stayed, start, warmed, end, since, rises, _, stopped, *aged = row
+        assert odds == pytest.approx(judged.odds)
+        assert error == pytest.approx(judged.error, abs=1)
+        assert (rate, since, rises) == (judged.rate, judged.since, judged.rises)
+        assert (stayed, stopped) == (judged.stayed, judged.stopped)
+        assert (start, warmed, end) == (
+            group.values[0],
+            group.values[warm],
+            group.values[-1],
         )
-        assert (leaking, others) == (len(leaks), len(once))
-        rows = {kind.shown(snap, row[0]): row for row in leaks + once}
-        assert len(rows) == leaking + others
-        most = 0
-        old = oracle_steps.old(want, moments, warm, age)
-        for name, values in oracle_steps.series_of(want, moments, kind.slow).items():
-            judged = oracle_steps.judge(values, warm, 1)
-            if not judged.rate:
-                most = max(most, values[-1] - values[warm])
-            if not judged.rate and (judged.stayed <= 0 or len(set(values)) == 1):
-                assert name not in rows
+        assert growth == group.growth or not judged.rate
+        assert (made_up, replaced) == (group.made_up, group.replaced)
+        mine = [one.size for one in old if kind.slow(one) == name]
+        assert aged == [sum(mine), len(mine)]
+    assert not rows
+    others = [one for one in groups.values() if one.moves and not one.judged.rate]
+    assert young == [sum(one.young[k] for one in groups.values()) for k in range(len(moments))]
+    assert totals == (
+        sum(row[1] for row in leaks),
+        sum(row[14] for row in leaks),
+        sum(row[2] for row in once),
+        max(0, *(one.values[-1] - one.values[warm] for one in others), 0),
+        sum(one.size for one in old),
+        len(old),
+        whole,
+        sum(one.needs_more for one in groups.values()),
+        within,
+    )
+    assert [row[1] for row in leaks] == sorted((row[1] for row in leaks), reverse=True)
+
+
+Line = tuple[str, int, int, int]
+"""What a line of a program does with its tensors, of how many bytes, and two numbers that say how
+often and how much."""
+
+
+@st.composite
+def loops(draw: st.DrawFn) -> tuple[SnapshotBuilder, list[int]]:
+    """A program whose lines keep, let go of and replace tensors, and the events that end steps."""
+    kinds = st.sampled_from(["keep", "let go", "replace", "larger", "swap", "work"])
+    lines: list[Line] = draw(
+        st.lists(
+            st.tuples(kinds, st.integers(1, 9), st.integers(1, 4), st.integers(0, 5)),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    made = SnapshotBuilder()
+    live: list[list[tuple[int, int]]] = [[] for _ in lines]
+    addresses = iter(range(1 << 30, 1 << 50, 1 << 30))
+
+    def keep(line: int, size: int) -> None:
+        address = next(addresses)
+        made.alloc(address, size, frames=[("f", "train.py", line % 5)])
+        live[line].append((address, size))
+
+    for line, (kind, size, *_) in enumerate(lines):
+        for _ in range(40 if kind in ("let go", "swap") else 0):
+            keep(line, 1000 * size)
+    moments = [len(made.build()["device_traces"][0]) - 1]
+    for k in range(draw(st.integers(5, 36))):
+        for line, (kind, size, every, more) in enumerate(lines):
+            if (k + more) % every:
                 continue
-            *row, error, odds = rows.pop(name)
-            _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = row
-            assert odds == pytest.approx(judged.odds)
-            assert error == pytest.approx(judged.error, abs=1)
-            assert (rate, since, rises) == (judged.rate, judged.since, judged.rises)
-            assert (stayed, stopped) == (judged.stayed, judged.stopped)
-            assert (start, warmed, end) == (values[0], values[warm], values[-1])
-            assert before == values[since]
-            mine = [one.size for one in old if kind.slow(one) == name]
-            assert aged == [sum(mine), len(mine)]
-        assert not rows
-        assert totals == (
-            sum(row[1] for row in leaks),
-            sum(row[6] - row[5] for row in leaks),
-            sum(row[2] for row in once),
-            most,
-            sum(one.size for one in old),
-            len(old),
-        )
-        assert [row[1] for row in leaks] == sorted((row[1] for row in leaks), reverse=True)
+            if kind in ("let go", "swap") and live[line]:
+                made.free(*live[line].pop(0))
+            if kind != "let go":
+                keep(line, 1000 * size + 500 * k * (more if kind in ("larger", "work") else 0))
+            if kind in ("replace", "larger") and len(live[line]) > 1 + more % 3:
+                made.free(*live[line].pop(0))
+            if kind == "work":
+                made.free(*live[line].pop())
+        moments.append(len(made.build()["device_traces"][0]) - 1)
+    return made, moments
+
+
+@settings(max_examples=examples(150))
+@given(loop=loops())
+def test_what_grows_and_shrinks_in_a_loop(loop: tuple[SnapshotBuilder, list[int]]) -> None:
+    made, moments = loop
+    check_groups(made.build(), 0, moments, (len(moments) - 1) // 3, 3, "stack")
 
 
 @settings(max_examples=examples(100))

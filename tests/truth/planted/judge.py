@@ -83,14 +83,15 @@ def _edges(snap: mr.Snapshot, device: Any) -> list[int]:
     """The first event of each piece, and the event after the last one."""
     from memreplay.analysis.selecting.choice import chosen_usages
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.analysis.steps.boundaries import at_most, find_steps, windows
+    from memreplay.analysis.steps.boundaries import find_steps, windows
 
     (whole,) = chosen_usages(snap, Selection())
     if device.source.kind == "windows":
-        pieces = windows(whole, device.steps).pieces
+        pieces = windows(whole).pieces
     else:
         found = find_steps(snap, whole)
-        pieces = at_most(found, max(1, device.steps)).pieces if found.source else ()
+        pieces = found.pieces
+    pieces = pieces[: device.steps]  # the last may be left out
     return [one.first for one in pieces] + [one.stop for one in pieces[-1:]]
 
 
@@ -119,8 +120,9 @@ def _steps(
         return []
     together = device.source.taken_together
     # The first may be before the first mark, the last after the last.
-    if not window.whole - 2 <= device.steps * together <= window.whole + 1:
-        return [(STEPS, f"{device.steps} for {window.whole}, by {device.source.kind}")]
+    whole = window.whole // truth["every"]
+    if not whole - 2 <= device.steps * together <= whole + 1:
+        return [(STEPS, f"{device.steps} for {whole}, by {device.source.kind}")]
     return []
 
 
@@ -172,7 +174,7 @@ def _leaks(
     wrong += [
         (FALSE, f"{mark}: {rate:.0f} B") for mark, (rate, _) in found.items() if mark not in true
     ]
-    if truth["grows"] and not device.leaks and not getattr(device, "growing", None):
+    if truth["grows"] and not device.growing_bytes_per_step:
         wrong.append((GROWS, f"{truth['grows']} B a step more"))
     return wrong, told
 
@@ -209,4 +211,4 @@ def _mark(one: Any, file: str, lines: dict[int, str]) -> str | None:
 
 
 def _says_it_is_short(device: Any) -> bool:
-    return bool(device.not_judged) or bool(getattr(device, "unsure", None))
+    return bool(device.not_judged or device.unsure)

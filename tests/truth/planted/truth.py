@@ -61,6 +61,7 @@ def planted(
     leaks: dict[str, int | Callable[[int], int]] | None = None,
     *,
     stepped: bool = True,
+    every: int = 1,
     grows: int = 0,
     grows_from: int = 0,
     spread: bool = False,
@@ -69,19 +70,20 @@ def planted(
     """Say what is true of a program.
 
     `leaks` has a mark for each line that leaks (its comment), and bytes a step: a number, or a
-    function of the step's number; "NO STACK" is what no Python line allocates (the backward
-    pass). `stepped`: its steps are of training, and to be found; else its loop is of something that
-    nothing marks, such as requests. `grows`: each step needs so many bytes more than the one
-    before, and lets go of them. `grows_from`: leaks begin with this step. `spread`: what leaks
-    is allocated by many lines, so only their sum is held against the truth. `categories`: it calls
-    `tests.truth.stock.take` (or `told.categories`) with what its own objects hold; what
-    the recorder noted is that, to the byte.
+    function of the step's number; "NO STACK" is what no Python line allocates (the backward pass).
+    `stepped`: its steps are of training, and to be found; else its loop is of something that
+    nothing marks, such as requests. `every`: so many rounds of the loop are a step. `grows`: each
+    step needs so many bytes more than the one before, and lets go of them. `grows_from`: leaks
+    begin with this step. `spread`: what leaks is allocated by many lines, so only their sum is held
+    against the truth. `categories`: it calls `tests.truth.stock.take` (or `told.categories`) with
+    what its own objects hold; what the recorder noted is that, to the byte.
     """
 
     def decorate(function: Callable[[], object]) -> Callable[[], object]:
         truth = {
             "leaks": leaks or {},
             "stepped": stepped,
+            "every": every,
             "grows": grows,
             "grows_from": grows_from,
             "spread": spread,
@@ -101,7 +103,7 @@ class Run:
         self.program, self.kind = program, kind
         self.path = os.path.join(folder, f"{os.getpid()}.pickle")
         self.recorder: Any = None
-        self.recording = False
+        self.recording = self.ended = False
         self.begun_at = 0  # allocations before the recording
         self.ends: list[int] = []  # allocations so far: before the first step, at the end of each
 
@@ -111,7 +113,8 @@ class Run:
             self.begin()
         self.program.function()
         assert self.recording, "the loop is for i in steps(n)"
-        self.end()
+        if not self.ended:
+            self.end()
 
     def begin(self, entries: int = sys.maxsize) -> None:
         self.recording = True
@@ -141,8 +144,11 @@ class Run:
                 self.ends.append(allocated())
             yield i
             self.ends.append(allocated())
+        if self.kind != "late":  # that one has what the program lets go of at its end
+            self.end()
 
     def end(self) -> None:
+        self.ended = True
         now = allocated()
         if self.recorder is not None:
             self.recorder.__exit__(None, None, None)

@@ -14,6 +14,7 @@ from memreplay.analysis.steps.boundaries import (
     MOST_CHURN,
     WINDOWS,
     Found,
+    Piece,
     at_most,
     churn,
     find_steps,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.analysis.selecting.filters import Filtering
+    from memreplay.analysis.steps.records import StepSource
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 # Fewer steps do not tell growth from a start.
 LEAST_STEPS = 5
 OLDER_THAN = 3
+# A leak rises so often, or more. In fewer judged steps than these one that is not in each step may
+# not do so, which is worth a word.
+LEAST_RISES = 4
+FEW_STEPS = 20
 # With very many groups steps are taken together, so that no file costs groups times steps.
 MOST_CELLS = 1 << 27
 
@@ -208,6 +214,18 @@ def _few(steps: int) -> str:
     )
 
 
+def _unsure(steps: int, warm: int, source: StepSource) -> str | None:
+    """Why a leak may not show in so many steps; None where they are many."""
+    later = steps - warm
+    if later >= FEW_STEPS or source.kind == "windows":
+        return None
+    return (
+        f"{later} judged steps are few: a leak that adds something in every"
+        f" {later // LEAST_RISES + 1} steps, or less often, cannot show in them; record"
+        f" {FEW_STEPS * 3 // 2} steps or more"
+    )
+
+
 class _Search:
     """The search on one device."""
 
@@ -242,28 +260,32 @@ class _Search:
         usage, replay = self.usage, self.usage.replay
         pieces = self.found.pieces
         summed = sum_steps(usage, pieces)
+        if _lets_go_of_all(summed, pieces, replay):
+            pieces = pieces[:-1]
+            summed = sum_steps(usage, pieces)
         levels = [summed.level, *(step.end_bytes for step in summed.steps)]
         warm = len(pieces) // 3
         leak_rows: Rows = ()
         once_rows: Rows = ()
-        leaks_total = once_total = whole_rate = 0
-        totals = (0, 0, 0, 0, 0, 0)
+        leaks_total = once_total = growing_rate = 0
+        totals = (0,) * 9
         if pieces:
             from memreplay.engine.query import _growth
 
             moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
-            leak_rows, leaks_total, once_rows, once_total, totals = _growth.groups_grown(
+            leak_rows, leaks_total, once_rows, once_total, totals, young = _growth.groups_grown(
                 usage.native,
                 self.grouper.keys(usage),
                 moments,
+                levels,
                 warm,
                 self.older_than,
                 self.min_bytes,
                 self.top,
             )
-            leaks, rate, *_ = _growth.judge(levels, warm, self.min_bytes)
-            whole_rate = rate if leaks else 0
-        leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count = totals
+            if totals[-1] or totals[-2]:
+                growing_rate = _growing(summed, levels, young, warm)
+        leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count, whole_rate, *_ = totals
         if not leak_rate and 2 * most > levels[-1] - levels[warm]:
             # Noise on what one stack grew by once, and no stacks that take turns.
             whole_rate = 0
@@ -273,15 +295,18 @@ class _Search:
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
         missing = _few(len(pieces)) if pieces else self.found.missing
+        source = self.found.source
+        sure = missing or leaks_total or whole_rate
         return DeviceLeaks(
             device=replay.device,
             measure=usage.measure,
             exactness="exact" if exact else "estimated",
             first_event=replay.first_event,
             events=replay.events,
-            source=self.found.source,
+            source=source,
             judged=not missing,
             not_judged=missing or None,
+            unsure=None if sure or source is None else _unsure(len(pieces), warm, source),
             steps=len(pieces),
             warm_up_steps=warm,
             first_step_event=pieces[0].first + replay.first_event if pieces else -1,
@@ -291,6 +316,7 @@ class _Search:
             warm_bytes=levels[warm],
             end_bytes=levels[-1],
             whole_bytes_per_step=whole_rate,
+            growing_bytes_per_step=growing_rate,
             leaks=self._grown(leak_rows, once=False),
             leaks_total=leaks_total,
             leak_bytes_per_step=leak_rate,
@@ -310,9 +336,9 @@ class _Search:
     def _grown(self, rows: Rows, *, once: bool) -> tuple[GrownGroup, ...]:
         found = []
         for row in rows:
-            name, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
-            old_bytes, old_count, error, odds = old
-            grew = stayed if once else end - before
+            name, rate, stayed, start, warm, end, since, rises, until, stopped, *old = row
+            old_bytes, old_count, error, odds, gained, made_up, replaced = old
+            grew = stayed if once else gained
             group = self.grouper.group(self.usage, name, grew, old_count, 0)
             found.append(
                 GrownGroup(
@@ -329,6 +355,8 @@ class _Search:
                     stopped=bool(stopped),
                     old_count=old_count,
                     old_bytes=old_bytes,
+                    made_up_bytes_per_step=made_up,
+                    replaced=replaced,
                     label=group.label,
                     user=group.user,
                     libraries=group.libraries,
@@ -337,6 +365,30 @@ class _Search:
                 )
             )
         return tuple(found)
+
+
+def _lets_go_of_all(summed: Summed, pieces: Sequence[Piece], replay: Replay) -> bool:
+    """Whether the last step has the end of the program, after which less is live than after any of
+    the later steps: what leaked is gone by then, too."""
+    later = [step.end_bytes for step in summed.steps[len(pieces) // 3 : -1]]
+    return (
+        len(pieces) > LEAST_STEPS
+        and pieces[-1].stop == replay.events
+        and summed.steps[-1].end_bytes < min(later)
+    )
+
+
+def _growing(summed: Summed, levels: list[int], young: list[int], warm: int) -> int:
+    """What each step needs more than the one before: its peak, above all that was there for longer
+    before it; 0 if that does not grow all along."""
+    from memreplay.engine.query import _growth
+
+    needs = [
+        step.peak_bytes - (level - replaced)
+        for step, level, replaced in zip(summed.steps, levels, young, strict=False)
+    ]
+    grows, rate, *_ = _growth.judge([needs[0], *needs], warm, 1)
+    return rate if grows else 0
 
 
 def _runs_out(

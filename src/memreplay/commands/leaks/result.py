@@ -39,6 +39,11 @@ class GrownGroup(Coded, frozen=True):
     """How many of its allocations are old."""
     old_bytes: int
     """Their bytes."""
+    made_up_bytes_per_step: int
+    """How much another group gave back a step, as this one grew; its rate is without that."""
+    replaced: bool
+    """Whether one allocation takes the place of the one before, each larger than that, as with
+    `total = torch.cat([total, new])`."""
 
 
 class RunsOut(Record, frozen=True):
@@ -72,6 +77,9 @@ class DeviceLeaks(Record, frozen=True, kw_only=True):
     """Whether its steps are enough to tell."""
     not_judged: str | None
     """Why they are not."""
+    unsure: str | None
+    """Why a leak may not show although its steps are judged: they are few; null if any does, or if
+    they are many."""
     steps: int
     """How many steps, or windows, there are."""
     warm_up_steps: int
@@ -94,6 +102,9 @@ class DeviceLeaks(Record, frozen=True, kw_only=True):
     """What all groups that leak grow by a step."""
     leak_bytes: int
     """What they grew by, each one since it does."""
+    growing_bytes_per_step: int
+    """How much more each step needs than the one before, and gives back at its end; 0 if it does
+    not."""
     leaks_total: int
     """How many groups leak."""
     leaks: tuple[GrownGroup, ...]

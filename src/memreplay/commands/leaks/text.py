@@ -59,7 +59,7 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
         for one in device.once[:ONCE_SHOWN]
         if one.odds >= 1
     ]
-    blocks += _notes(device)
+    blocks += _notes(device, report)
     blocks += guess_notes(device.source)
     blocks += reason_notes(device.reasons, trusted=device.trusted)
     return blocks
@@ -88,7 +88,11 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
         return f"{groups} leak{'s' * (device.leaks_total == 1)} {rate}"
     if device.whole_bytes_per_step:
         return f"memory grows, but no {_one(report)} leaks"
-    return "no leak"
+    few = f" in {counted(device.steps, 'step')}, which are few" if device.unsure else ""
+    if device.growing_bytes_per_step:
+        more = size(device.growing_bytes_per_step)
+        return f"no leak{few}, but each {_unit(device)} needs {more} more than the last"
+    return f"no leak{few}"
 
 
 def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
@@ -221,7 +225,7 @@ def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
     return coded_row(numbers, one, report.by, all_frames=report.all_frames)
 
 
-def _notes(device: DeviceLeaks) -> list[Block]:
+def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     assert device.source is not None
     notes: list[Block] = []
     if device.source.kind == "windows":
@@ -231,12 +235,36 @@ def _notes(device: DeviceLeaks) -> list[Block]:
                 " leak, even if the recording is part of a single step"
             )
         )
-    elif device.not_judged:
-        notes.append(Note(device.not_judged))
+    elif device.not_judged or device.unsure:
+        notes.append(Note(device.not_judged or device.unsure or ""))
     elif device.steps - device.warm_up_steps < 10:
         notes.append(
             Note(f"{counted(device.steps, 'step')} are few: with more of them the verdict is surer")
         )
+    if device.growing_bytes_per_step:
+        more = size(device.growing_bytes_per_step)
+        notes.append(
+            Note(
+                f"each {_unit(device)} needs {more} more than the last, and gives it back: a batch"
+                " or a sequence that grows, which is not a leak"
+            )
+        )
+    notes += [
+        Note(
+            f"{one.label} is one allocation that is replaced by a larger one each"
+            f" {_unit(device)}, as `total = torch.cat([total, new])` does"
+        )
+        for one in device.leaks[:ONCE_SHOWN]
+        if one.replaced
+    ]
+    notes += [
+        Note(
+            f"the rate of {one.label} is what is left of it: other {_one(report)}s give"
+            f" {_rate(device, one.made_up_bytes_per_step)} back meanwhile"
+        )
+        for one in device.leaks[:ONCE_SHOWN]
+        if one.made_up_bytes_per_step
+    ]
     if device.source.taken_together > 1:
         together = counted(device.source.taken_together, "repetition")
         notes.append(Note(f"there are so many steps that each one here is {together}"))

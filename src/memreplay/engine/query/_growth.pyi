@@ -10,8 +10,25 @@ from memreplay.engine.replay._timeline import Measure, Replay
 LEAST_ROUNDS: Final[int]
 
 _Row: TypeAlias = tuple[
-    int, int, int, int, int, int, int, int, int, int, bool, int, int, int, float
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    bool,
+    int,
+    int,
+    int,
+    float,
+    int,
+    bool,
 ]
+_Totals: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
 
 def step_sums(
     replay: Replay,
@@ -24,8 +41,15 @@ def judge(
     values: Sequence[int], warm: int, least: int
 ) -> tuple[bool, int, int, int, int, int, bool, int, float]: ...
 def groups_grown(
-    measure: Measure, keys: Keys, moments: Sequence[int], warm: int, old: int, least: int, top: int
-) -> tuple[list[_Row], int, list[_Row], int, tuple[int, int, int, int, int, int]]: ...
+    measure: Measure,
+    keys: Keys,
+    moments: Sequence[int],
+    levels: Sequence[int],
+    warm: int,
+    old: int,
+    least: int,
+    top: int,
+) -> tuple[list[_Row], int, list[_Row], int, _Totals, list[int]]: ...
 def find_period(
     replay: Replay, usage: Column, start: int, by: str
 ) -> tuple[Column, float, int]: ...

@@ -10,6 +10,7 @@ from memreplay.engine.query._groups cimport Keys, check_replay
 from memreplay.engine.query cimport growth as _growth
 from memreplay.engine.query cimport period as _period
 from memreplay.engine.query cimport recurrence as _recurrence
+from memreplay.engine.query cimport trend as _trend
 from memreplay.engine.query cimport turns as _turns
 from memreplay.engine.read.column cimport Column, Owned, column, owned
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve, push_item
@@ -70,7 +71,7 @@ def judge(values, warm: int, least: int) -> tuple:
     """
     cdef Owned series = owned(8)
     cdef Buf scratch
-    cdef _growth.Trend judged
+    cdef _trend.Trend judged
     cdef int64_t value
     cdef uint32_t steps = check_steps(len(values) - 1, warm)
     cdef int code
@@ -79,7 +80,7 @@ def judge(values, warm: int, least: int) -> tuple:
         if push_item(&series.buf, &value) < 0:
             raise MemoryError
     buf_init(&scratch, sizeof(double))
-    code = _growth.judge(<const int64_t*> series.buf.data, steps, warm, least, &scratch, &judged)
+    code = _trend.judge(<const int64_t*> series.buf.data, steps, warm, least, &scratch, &judged)
     buf_free(&scratch)
     if code != OK:
         raise MemoryError
@@ -87,19 +88,24 @@ def judge(values, warm: int, least: int) -> tuple:
             judged.stopped, judged.error, judged.odds)
 
 
-def groups_grown(Measure measure not None, Keys keys not None, moments, warm: int, old: int,
+def groups_grown(Measure measure not None, Keys keys not None, moments, levels, warm: int, old: int,
                  least: int, top: int) -> tuple:
-    """(leaks, how many, once, how many, totals) of the groups that grew.
+    """(leaks, how many, once, how many, totals, young) of the groups that grew.
 
-    `moments`: the event before the first step, then the last event of each step. Rows are (name
-    of the group, bytes a step, stayed, start, warm, before, end, since, rises, until,
-    stopped, old bytes, old count, error of the bytes a step, odds to one), the largest first, `top`
-    of them (0: all). Totals: (bytes a step
-    of all leaks, what they grew by, stayed of all others, what that other grew by in the later
-    steps that grew most in them, old bytes, old count). Old allocations were made in a later step,
-    and outlived the ends of `old` steps after it.
+    `moments`: the event before the first step, then the last event of each step; `levels`: what is
+    live after each. Rows are (name of the group, bytes a step, stayed, start, warm, end,
+    since, rises, until, stopped, old bytes, old count, error of the bytes a step, odds to one,
+    growth of a leak, bytes a step that another group gave back, whether each allocation replaces
+    the one before), the largest first, `top` of them (0: all). Totals: (bytes a step of all leaks,
+    what they grew by, stayed of all others, what that other grew by in the later steps that grew
+    most in them, old bytes, old count, bytes a step of all memory, groups of which each step needs
+    more, what comes and goes within a step grows by from one to the next). Old allocations were
+    made in a later step, and outlived the ends of `old` steps after it. Young: what of each level
+    is replaced all the time.
     """
     cdef Owned wanted = owned(8)
+    cdef Owned there = owned(8)
+    cdef Owned young = owned(8)
     cdef Owned leaks = owned(sizeof(_growth.Grown))
     cdef Owned once = owned(sizeof(_growth.Grown))
     cdef _growth.Totals totals
@@ -109,8 +115,11 @@ def groups_grown(Measure measure not None, Keys keys not None, moments, warm: in
     cdef uint32_t warm_ = warm
     cdef uint32_t old_ = min(max(old, 0), 0x7FFFFFFF)
     cdef int64_t least_ = least
+    cdef size_t i
     cdef int code
     check_replay(measure, keys)
+    if len(levels) != len(moments):
+        raise ValueError("a level for each moment")
     for moment in moments:
         if not before <= moment < measure.replay.r.events:
             raise ValueError("moments are in order, and of events that are there")
@@ -118,14 +127,21 @@ def groups_grown(Measure measure not None, Keys keys not None, moments, warm: in
         before = at
         if push_item(&wanted.buf, &at) < 0:
             raise MemoryError
+    for level in levels:
+        at = level
+        if push_item(&there.buf, &at) < 0:
+            raise MemoryError
     with nogil:
-        code = _growth.groups_grown(&measure.l, &keys.k, <const int64_t*> wanted.buf.data, steps,
-                                    warm_, old_, least_, &leaks.buf, &once.buf, &totals)
+        code = _growth.groups_grown(&measure.l, &keys.k, <const int64_t*> wanted.buf.data,
+                                    <const int64_t*> there.buf.data, steps, warm_, old_, least_,
+                                    &leaks.buf, &once.buf, &young.buf, &totals)
     if code != OK:
         raise MemoryError
     return (rows_of(leaks, top), leaks.buf.len, rows_of(once, top), once.buf.len,
             (totals.leak_rate, totals.leak_growth, totals.once_stayed, totals.most_growth,
-             totals.old_bytes, totals.old_count))
+             totals.old_bytes, totals.old_count, totals.whole_rate, totals.needs_more,
+             totals.within_rate),
+            [(<int64_t*> young.buf.data)[i] for i in range(young.buf.len)])
 
 
 cdef uint32_t check_steps(steps, warm) except? 0:
@@ -138,9 +154,10 @@ cdef list rows_of(Owned rows, top):
     cdef _growth.Grown* g = <_growth.Grown*> rows.buf.data
     cdef size_t shown = rows.buf.len if top <= 0 else min(<size_t> top, rows.buf.len)
     cdef size_t i
-    return [(g[i].name, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].before, g[i].end,
+    return [(g[i].name, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].end,
              g[i].since, g[i].rises, g[i].until, g[i].stopped, g[i].old_bytes,
-             g[i].old_count, g[i].error, g[i].odds) for i in range(shown)]
+             g[i].old_count, g[i].error, g[i].odds, g[i].grew, g[i].made_up, bool(g[i].replaced))
+            for i in range(shown)]
 
 
 def find_period(Replay replay not None, Column usage not None, int64_t start, str by) -> tuple:

@@ -4,31 +4,25 @@ Only allocations that are live at the end of a step count there, and each is loo
 in a group's bytes from the first end of a step that it meets to the last. So a group's bytes at all
 ends are sums of a few differences, in memory linear in these allocations.
 
-docs/leaks.md has the rule by which a series at the ends of steps is a leak (`judge`).
+docs/leaks.md has the rule by which a group leaks.
 """
 
-from libc.math cimport exp, ldexp, log, sqrt
+from libc.math cimport fabs
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
-from libc.string cimport memset
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
+from libc.string cimport memcpy, memset
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried
+from memreplay.engine.query.trend cimport falls, judge
 from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
 cdef enum:
-    LEAST_RISES = 4      # of a leak
-
-
-cdef struct Series:
-    # Room for the work on one series.
-    double* low          # the values, or the lowest of some in a row
-    double* floors
-    double* by           # how far each rise goes
-    uint32_t* rises
-    uint32_t* work
+    YOUNG = 2            # ends of steps; what meets no more of them has no part in a leak
+    MORE_NEED = 2        # times what is replaced grows by, of what comes and goes within a step
+    PAIRED = 64          # groups that grow, and that shrink, which are held against each other
 
 
 cdef struct Crossing:
@@ -37,6 +31,33 @@ cdef struct Crossing:
     uint32_t group
     uint32_t first
     uint32_t stop
+
+
+cdef struct Member:
+    # A group while leaks are looked for, of `n` crossings from `first` on. Its row comes first, so
+    # that it sorts as one.
+    Grown g
+    uint64_t first, n
+    int64_t falls        # a step, of what shrinks
+    bint has_young       # allocations that meet no more than YOUNG ends of steps
+    bint grown_up        # its series is of the others
+    bint needs_more      # not for good: each of these is larger than the one before
+
+
+cdef struct Search:
+    # What all groups have in common. Series have a value for each end of a step, and room for one.
+    uint32_t steps, warm, old
+    int64_t least
+    double within_rate   # what all that comes and goes within a step grows by, from step to step
+    const Crossing* found
+    uint64_t* offsets
+    uint32_t* order      # of crossings, by group
+    int64_t* values
+    int64_t* grown_up
+    int64_t* negative
+    int64_t* young
+    int64_t* within
+    Buf* scratch
 
 
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
@@ -78,343 +99,6 @@ cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64
         s.end = usage[i] if i >= 0 else start
 
 
-# ---- one series
-
-cdef int ascending(const void* a, const void* b) noexcept nogil:
-    cdef double x = (<const double*> a)[0]
-    cdef double y = (<const double*> b)[0]
-    return (x > y) - (x < y)
-
-
-cdef double median(double* values, uint64_t n) noexcept nogil:
-    # Sorts them.
-    qsort(values, n, sizeof(double), ascending)
-    if n & 1:
-        return values[n // 2]
-    return (values[n // 2 - 1] + values[n // 2]) / 2
-
-
-cdef inline uint32_t quarter(uint32_t steps, uint32_t warm, int number) noexcept nogil:
-    # The step that ends this quarter of the later steps; 0 is where they begin.
-    return warm + <uint32_t> ((<uint64_t> (steps - warm) * <uint64_t> number) // QUARTERS)
-
-
-cdef int64_t lowest(const int64_t* values, uint32_t first, uint32_t last, int64_t so_far) \
-        noexcept nogil:
-    cdef uint32_t i
-    for i in range(first, last + 1):
-        if values[i] < so_far:
-            so_far = values[i]
-    return so_far
-
-
-cdef void find_floors(const int64_t* values, uint32_t steps, uint32_t since,
-                      int64_t* floors) noexcept nogil:
-    # What is never again given back, from where the steps after `since` begin, and from the end of
-    # each quarter of them on.
-    cdef int q
-    floors[QUARTERS] = values[steps]
-    for q in range(QUARTERS - 1, -1, -1):
-        floors[q] = lowest(values, quarter(steps, since, q), quarter(steps, since, q + 1),
-                           floors[q + 1])
-
-
-cdef uint64_t lowest_of(const int64_t* values, uint64_t n, uint64_t size,
-                        double* low) noexcept nogil:
-    # The lowest of each `size` values in a row, the last of which ends with them; how many rows.
-    cdef uint64_t rows = n // size
-    cdef uint64_t i, j
-    cdef const int64_t* row = values + (n - rows * size)
-    for j in range(rows):
-        low[j] = <double> row[0]
-        for i in range(1, size):
-            low[j] = min(low[j], <double> row[i])
-        row += size
-    return rows
-
-
-cdef uint64_t find_rises(const double* low, uint64_t n, double* floors, uint32_t* rises,
-                         double* by) noexcept nogil:
-    # The rounds (1 to n - 1) with which a series rises for good: all from there on is above all
-    # before. A rise of less than a quarter of their mean is none. Each array has room for n.
-    cdef uint64_t found = 0
-    cdef uint64_t kept = 0
-    cdef uint64_t i
-    cdef double high = low[0]
-    cdef double total = 0
-    floors[n - 1] = low[n - 1]
-    for i in range(n - 1, 0, -1):
-        floors[i - 1] = min(low[i - 1], floors[i])
-    for i in range(1, n):
-        if floors[i] > high:
-            rises[found] = <uint32_t> i
-            by[found] = floors[i] - high
-            total += by[found]
-            found += 1
-        high = max(high, low[i])
-    for i in range(found):
-        if 4 * by[i] * found >= total:
-            rises[kept] = rises[i]
-            by[kept] = by[i]
-            kept += 1
-    return kept
-
-
-cdef double stopped_by(const uint32_t* rises, uint64_t n, uint64_t rounds) noexcept nogil:
-    # How much better it explains the rises that they have ended at some round before the last than
-    # that each round has the same chance of one: both from the first rise on.
-    cdef double ratio = 1
-    cdef double total = 0
-    cdef uint64_t last, after
-    if n > 1:
-        n -= 1
-        last = rises[n] - rises[0]
-        rounds -= rises[0]
-    elif n == 1:
-        last = rises[0]
-    else:
-        return 0
-    after = rounds
-    while after > last:
-        ratio *= <double> (after + 1) / <double> (after - n)
-        total += ratio
-        after -= 1
-    return total / <double> rounds if rounds else 0
-
-
-cdef bint began_later(const uint32_t* rises, uint64_t n, uint64_t rounds,
-                      uint32_t* work) noexcept nogil:
-    # Whether it is no chance that nothing rises before the first.
-    cdef uint64_t i
-    for i in range(n):
-        work[i] = <uint32_t> (rounds + 1 - rises[n - 1 - i])
-    return stopped_by(work, n, rounds) > LEAST_ODDS
-
-
-cdef double odds_of(const uint32_t* rises, uint64_t n, uint64_t rounds, uint64_t steps,
-                    double stopped) noexcept nogil:
-    # Of a leak, which rises in each round with the same chance, against the mean of three others:
-    # n rises that have nothing to do with each other, each half as likely as one less; rises that
-    # have stopped; rises that become rarer, to a twentieth at the end.
-    cdef double few = ldexp(<double> (steps + 1), -<int> min(n + 1, <uint64_t> 2000))
-    cdef double rarer = log(3 / (1 - exp(-3.0))) * <double> n
-    cdef double others
-    cdef uint64_t i
-    for i in range(n):
-        rarer -= 3 * (<double> rises[i] - 0.5) / <double> rounds
-    others = few + max(stopped, stopped_by(rises, n, rounds)) + exp(min(rarer, 500.0))
-    return min(3 / others, MOST_ODDS)
-
-
-cdef double fine_stop(const int64_t* values, uint64_t n, Series* s, bint* later) noexcept nogil:
-    # stopped_by, of steps one by one, where there are rises enough: of what two ends of steps in a
-    # row have, so that what one has alone is none, the last one by itself or not. And whether
-    # nothing rises in the first quarter, which is no chance.
-    cdef double stopped = 0
-    cdef uint64_t i, found
-    for i in range(n - 1):
-        s.low[i] = min(<double> values[i], <double> values[i + 1])
-    found = find_rises(s.low, n - 1, s.floors, s.rises, s.by)
-    later[0] = False
-    if found >= LEAST_RISES:
-        later[0] = 4 * <uint64_t> s.rises[0] > n - 2 and began_later(s.rises, found, n - 2, s.work)
-        stopped = stopped_by(s.rises, found, n - 2)
-    s.low[n - 1] = <double> values[n - 1]
-    found = find_rises(s.low, n, s.floors, s.rises, s.by)
-    return max(stopped, stopped_by(s.rises, found, n - 1)) if found >= LEAST_RISES else stopped
-
-
-cdef void measure_rate(uint64_t rises, Series* s, uint64_t first, uint64_t stop, uint64_t size,
-                       double* rate, double* error) noexcept nogil:
-    # The slope of the least squares through s.low, a row of `size` steps each, and by how much it
-    # may be wrong: the deviation of its changes over the root of their number. One of more than
-    # four times the median of them, or of the rises for good, counts as that: it is something else.
-    cdef const double* low = s.low + first
-    cdef uint64_t rows = stop - first
-    cdef double count = <double> rows
-    cdef double most = median(s.by, rises)
-    cdef double slower = 0
-    cdef double spread = 0
-    cdef double squares = 0
-    cdef double level = 0
-    cdef double one, mean
-    cdef uint64_t n = 0
-    cdef uint64_t i
-    for i in range(1, rows):
-        if low[i] > low[i - 1]:
-            s.by[n] = low[i] - low[i - 1]
-            n += 1
-    most = 4 * max(most, median(s.by, n) if n else 0)
-    rate[0] = 0
-    for i in range(1, rows):
-        one = max(-most, min(most, low[i] - low[i - 1]))
-        s.floors[i] = one
-        level += one
-        rate[0] += (<double> i - (count - 1) / 2) * level
-    mean = level / (count - 1)
-    for i in range(1, rows):
-        one = s.floors[i]
-        spread += (one - mean) * (one - mean)
-        squares += one * one
-        if 2 * i > rows:
-            slower += one
-        elif 2 * i < rows:
-            slower -= one
-    rate[0] /= count * (count * count - 1) / 12 * <double> size
-    error[0] = sqrt(spread / (count - 2) / (count - 1)) / <double> size
-    # It slows down to less than half, by more than twice what chance makes of it.
-    if 3 * slower < -level and slower < -2 * sqrt(squares):
-        rate[0] = 0
-
-
-cdef double weigh(const int64_t* values, uint64_t n, bint begun, Series* s, bint* later,
-                  double* rate, double* error) noexcept nogil:
-    # The odds of a leak, by `n` values: of rows of 1, 2, 4 … steps those in which it shows best;
-    # and its rate, from the first rise on where it has `begun` here, or later by no chance. `later`
-    # says that it does not begin in their first quarter.
-    cdef double stopped = fine_stop(values, n, s, later)
-    cdef double best = 0
-    cdef double odds
-    cdef uint64_t size = 1
-    cdef uint64_t chosen = 0
-    cdef uint64_t rows, found, first
-    while n // size > QUARTERS:
-        rows = lowest_of(values, n, size, s.low)
-        found = find_rises(s.low, rows, s.floors, s.rises, s.by)
-        if found >= LEAST_RISES:
-            odds = odds_of(s.rises, found, rows - 1, n - 1, stopped if size > 1 else 0)
-            if odds > best:
-                best = odds
-                chosen = size
-        size *= 2
-    if chosen:
-        rows = lowest_of(values, n, chosen, s.low)
-        found = find_rises(s.low, rows, s.floors, s.rises, s.by)
-        first = s.rises[0] - 1
-        if not begun and not began_later(s.rises, found, rows - 1, s.work):
-            first = 0
-        measure_rate(found, s, first, rows, chosen, rate, error)
-    return best
-
-
-cdef uint64_t count_rises(const int64_t* values, uint64_t n, Series* s) noexcept nogil:
-    return find_rises(s.low, lowest_of(values, n, 1, s.low), s.floors, s.rises, s.by)
-
-
-cdef bint same_pace(const int64_t* values, uint32_t steps, uint32_t warm,
-                    Series* s) noexcept nogil:
-    # Whether it rises in the warm-up (but for the first step) about as often as later: half to
-    # twice.
-    cdef double early, late
-    if warm < 3:
-        return False
-    early = <double> count_rises(values + 1, warm, s) / (warm - 1)
-    late = <double> count_rises(values + warm, steps - warm + 1, s) / (steps - warm)
-    return early > 0 and late >= early / 2 and early >= late / 2
-
-
-cdef double leak_after(const int64_t* values, uint32_t steps, uint32_t warm, uint32_t since,
-                       Series* s, double* rate, double* error) noexcept nogil:
-    # The odds that a series grows all along after `since`; the rate is 0 where it slows down.
-    cdef double odds, r, e
-    cdef bint later
-    rate[0] = 0
-    error[0] = 0
-    if steps - since < QUARTERS or values[steps] <= values[since]:
-        return 0
-    odds = weigh(values + since, steps - since + 1, since > warm, s, &later, rate, error)
-    if later:
-        return 0
-    # Where it grew in the same way before, that speaks for it as well.
-    if odds > 0 and since == warm and same_pace(values, steps, warm, s):
-        odds = max(odds, weigh(values + 1, steps, False, s, &later, &r, &e))
-    return odds
-
-
-cdef bint begins(const int64_t* values, uint32_t steps, uint32_t warm,
-                 uint32_t since) noexcept nogil:
-    # Whether growth may have begun after `since`: halfway on there is more for good than ever
-    # before (so it is no fall that is made up for), and it grows at twice the pace from `warm` to
-    # there, or more (so it is no cache that is nearly full).
-    cdef int64_t floors[QUARTERS + 1]
-    cdef double pace, before
-    cdef uint32_t i
-    find_floors(values, steps, since, floors)
-    for i in range(since + 1):
-        if values[i] >= floors[QUARTERS // 2]:
-            return False
-    pace = (<double> values[steps] - <double> floors[0]) / (steps - since)
-    before = (<double> floors[0] - <double> values[warm]) / (since - warm)
-    return pace >= 2 * before
-
-
-cdef int series_init(Series* s, Buf* scratch, uint32_t steps) noexcept nogil:
-    # Room for steps + 1 values, in `scratch` (of doubles).
-    cdef uint64_t room = <uint64_t> steps + 2
-    if buf_reserve(scratch, 4 * room) < 0:
-        return ERR_MEMORY
-    s.low = <double*> scratch.data
-    s.floors = s.low + room
-    s.by = s.floors + room
-    s.rises = <uint32_t*> (s.by + room)
-    s.work = s.rises + room
-    return OK
-
-
-cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
-               Trend* out) noexcept nogil:
-    # `values` are a start and then one a step. `scratch` is of doubles.
-    cdef int64_t floors[QUARTERS + 1]
-    cdef Series s
-    cdef double odds, rate, error
-    cdef uint32_t i, since
-    cdef uint32_t last = quarter(steps, warm, QUARTERS - 1)
-    cdef int q
-    cdef int64_t floor, high
-    memset(out, 0, sizeof(Trend))
-    if steps - warm < QUARTERS:
-        # There are no quarters: what is there after the last step stayed so far.
-        last = steps
-    find_floors(values, steps, warm, floors)
-    out.stayed = minus(lowest(values, last, steps, values[steps]), values[0])
-    high = values[steps]
-    for i in range(last, steps):
-        if values[i] > high:
-            high = values[i]
-    floor = lowest(values, last, steps, values[steps])
-    out.stopped = steps - warm >= QUARTERS and minus(high, floor) <= out.stayed
-    floors[QUARTERS - 1] = floor
-    floor = values[steps]
-    for i in range(steps, 0, -1):
-        # The floor before step i is lower than after it: something of step i stayed.
-        if values[i] < floor:
-            floor = values[i]
-        if values[i - 1] < floor and floor <= floors[QUARTERS - 1]:
-            out.until = i
-            break
-    if series_init(&s, scratch, steps) != OK:
-        return ERR_MEMORY
-    # From the warm-up on; else from the end of one of the quarters, where growth begins late.
-    out.since = warm
-    for q in range(QUARTERS):
-        since = quarter(steps, warm, q)
-        if q and (steps - since < LEAST_LATE or not begins(values, steps, warm, since)):
-            continue
-        odds = leak_after(values, steps, warm, since, &s, &rate, &error)
-        out.odds = max(out.odds, odds if rate > 0 else 0)
-        if odds >= LEAST_ODDS and rate > 0 and rate >= <double> least:
-            out.leaks = True
-            out.stopped = False
-            out.since = since
-            out.odds = odds
-            out.rate = <int64_t> (rate + 0.5) if rate < 9e18 else <int64_t> 9e18
-            out.error = <int64_t> (error + 0.5) if error < 9e18 else <int64_t> 9e18
-            break
-    for i in range(out.since + 1, steps + 1):
-        out.rises += values[i] > values[i - 1]
-    return OK
-
-
 # ---- by group
 
 cdef uint32_t first_end(const int64_t* moments, uint32_t n, uint32_t lo, int64_t event) \
@@ -449,8 +133,9 @@ cdef inline int cross(Buf* found, uint32_t group, int64_t bytes, uint32_t end,
 
 
 cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint32_t n,
-                        Buf* found) noexcept nogil:
-    # `moments`: events after which a step ends, ascending (-1: the start).
+                        Buf* found, int64_t* within) noexcept nogil:
+    # `moments`: events after which a step ends, ascending (-1: the start). `within`: what is
+    # allocated in each step that meets no end.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
@@ -467,10 +152,12 @@ cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint
             next_end += 1
         if next_end == n:
             break
-        if counts(l, action, i) and meets(l.end[i], moments, n, next_end):
-            if cross(found, group_at(keys, i), bytes_of(l, i), l.end[i], moments, n,
-                     next_end) != OK:
-                return ERR_MEMORY
+        if not counts(l, action, i):
+            continue
+        if not meets(l.end[i], moments, n, next_end):
+            within[next_end] = plus(within[next_end], bytes_of(l, i))
+        elif cross(found, group_at(keys, i), bytes_of(l, i), l.end[i], moments, n, next_end) != OK:
+            return ERR_MEMORY
     return OK
 
 
@@ -485,36 +172,80 @@ cdef int by_rate(const void* a, const void* b) noexcept nogil:
     return (x.name > y.name) - (x.name < y.name)
 
 
-cdef int add_group(uint64_t name, const Crossing* found, const uint32_t* order, uint64_t n,
-                   int64_t* values, uint32_t steps, uint32_t warm, uint32_t old, int64_t least,
-                   Buf* scratch, Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
-    # One group, of n crossings. `values` has steps + 2 places.
-    cdef Trend judged
-    cdef Grown g
+# ---- what is old and what is young
+
+cdef inline bint is_young(const Crossing* c) noexcept nogil:
+    # As far as is known: what is live at the last end may live on. The age of what was there at the
+    # start is not known.
+    return c.first > 0 and c.stop - c.first <= YOUNG
+
+
+cdef void fill(const Crossing* found, const uint32_t* order, uint64_t n, uint32_t steps,
+               bint grown_up, int64_t* values) noexcept nogil:
+    # What a group has at each end of a step; of these only what outlives YOUNG of them, where
+    # `grown_up`: of the last ones that is not known, and `values` say nothing there.
     cdef const Crossing* c
     cdef uint64_t i
-    cdef bint moves = False
     cdef uint32_t k
-    memset(&g, 0, sizeof(Grown))
-    for i in range(n):
-        c = &found[order[i]]
-        moves = moves or c.first > 0 or c.stop <= steps
-        if c.stop > steps and c.first > warm and steps - c.first >= old:
-            g.old_count += 1
-            g.old_bytes = plus(g.old_bytes, c.bytes)
-    if not moves:
-        return OK
     memset(values, 0, (<uint64_t> steps + 2) * sizeof(int64_t))
     for i in range(n):
         c = &found[order[i]]
+        if grown_up and is_young(c):
+            continue
         values[c.first] = plus(values[c.first], c.bytes)
         values[c.stop] = minus(values[c.stop], c.bytes)
     for k in range(1, steps + 1):
         values[k] = plus(values[k], values[k - 1])
-    if judge(values, steps, warm, least, scratch, &judged) != OK:
+
+
+cdef inline uint32_t horizon(const Member* m, uint32_t steps) noexcept nogil:
+    # The last end of a step at which the group's series can be read.
+    return steps - YOUNG if m.grown_up else steps
+
+
+cdef int judge_group(Search* s, Member* m, Trend* judged) noexcept nogil:
+    # Whether a group leaks, by its old allocations where young ones come and go beside them. Where
+    # only the young ones grow, each replaces the one before: it carries all along, or each step
+    # needs more. `s.values` are then those that were judged.
+    cdef const uint32_t* order = s.order + m.first
+    cdef Trend grown_up
+    cdef bint young = False
+    cdef uint64_t i
+    fill(s.found, order, m.n, s.steps, False, s.values)
+    if judge(s.values, s.steps, s.warm, s.least, s.scratch, judged) != OK:
         return ERR_MEMORY
-    totals.old_count += g.old_count
-    totals.old_bytes = plus(totals.old_bytes, g.old_bytes)
+    m.g.start = s.values[0]
+    m.g.warm = s.values[s.warm]
+    m.g.end = s.values[s.steps]
+    for i in range(m.n):
+        if is_young(&s.found[order[i]]) and s.found[order[i]].stop <= s.steps:
+            young = True
+            break
+    if not young or s.steps < s.warm + YOUNG:
+        return OK
+    m.has_young = True
+    fill(s.found, order, m.n, s.steps, True, s.grown_up)
+    if judge(s.grown_up, s.steps - YOUNG, s.warm, s.least, s.scratch, &grown_up) != OK:
+        return ERR_MEMORY
+    if grown_up.leaks:
+        judged[0] = grown_up
+        m.grown_up = True
+        memcpy(s.values, s.grown_up, (<uint64_t> s.steps + 2) * sizeof(int64_t))
+    elif judged.leaks:
+        # Most of the growth is that of young ones.
+        i = s.steps - YOUNG
+        if 2 * <double> minus(s.grown_up[i], s.grown_up[s.warm]) \
+                < <double> minus(s.values[i], s.values[s.warm]):
+            m.g.replaced = True
+            if s.within_rate >= MORE_NEED * <double> judged.rate:
+                m.needs_more = True
+                judged.leaks = False
+                judged.rate = judged.error = 0
+                judged.odds = 0
+    return OK
+
+
+cdef void set_trend(Grown* g, const Trend* judged) noexcept nogil:
     g.rate = judged.rate
     g.error = judged.error
     g.odds = judged.odds
@@ -524,74 +255,296 @@ cdef int add_group(uint64_t name, const Crossing* found, const uint32_t* order, 
     g.leaks = judged.leaks
     g.stopped = judged.stopped
     g.since = judged.since
-    g.start = values[0]
-    g.warm = values[warm]
-    g.before = values[judged.since]
-    g.end = values[steps]
-    g.name = name
-    if g.leaks:
-        totals.leak_rate = plus(totals.leak_rate, g.rate)
-        totals.leak_growth = plus(totals.leak_growth, minus(g.end, g.before))
-        return OK if push_item(leaks, &g) == 0 else ERR_MEMORY
+
+
+cdef void add_young(Search* s, const Member* m, Totals* totals) noexcept nogil:
+    # Adds what the group has of young allocations to all that there are at each end of a step,
+    # unless they carry all along.
+    cdef const Crossing* c
+    cdef uint64_t i
+    if not m.has_young or (m.g.leaks and m.g.replaced):
+        return
+    for i in range(m.n):
+        c = &s.found[s.order[m.first + i]]
+        if is_young(c):
+            s.young[c.first] = plus(s.young[c.first], c.bytes)
+            s.young[c.stop] = minus(s.young[c.stop], c.bytes)
+            if c.stop > s.steps:
+                totals.unsure_end = True
+
+
+cdef int add_group(Search* s, Member* m, Buf* leaks, Buf* once, Buf* fallen, Totals* totals) \
+        noexcept nogil:
+    # One group, of m.n crossings from m.first on.
+    cdef const Crossing* c
+    cdef Trend judged
+    cdef uint64_t i
+    cdef bint moves = False
+    cdef int code = OK
+    for i in range(m.n):
+        c = &s.found[s.order[m.first + i]]
+        moves = moves or c.first > 0 or c.stop <= s.steps
+        if c.stop > s.steps and c.first > s.warm and s.steps - c.first >= s.old:
+            m.g.old_count += 1
+            m.g.old_bytes = plus(m.g.old_bytes, c.bytes)
+    if not moves:
+        return OK
+    if judge_group(s, m, &judged) != OK:
+        return ERR_MEMORY
+    set_trend(&m.g, &judged)
+    totals.old_count += m.g.old_count
+    totals.old_bytes = plus(totals.old_bytes, m.g.old_bytes)
+    totals.needs_more += m.needs_more
+    add_young(s, m, totals)
+    if m.g.leaks:
+        m.g.grew = minus(s.values[horizon(m, s.steps)], s.values[m.g.since])
+        return OK if push_item(leaks, m) == 0 else ERR_MEMORY
+    m.grown_up = m.has_young
+    m.falls = falls(s.grown_up if m.grown_up else s.values, horizon(m, s.steps), s.warm,
+                    s.negative, s.scratch, &code)
+    if code == OK and m.falls and push_item(fallen, m) < 0:
+        code = ERR_MEMORY
+    return keep_once(&m.g, once, totals) if code == OK else code
+
+
+cdef int keep_once(Grown* g, Buf* once, Totals* totals) noexcept nogil:
+    # A group that does not leak.
     totals.most_growth = max(totals.most_growth, minus(g.end, g.warm))
     if g.stayed > 0:
         totals.once_stayed = plus(totals.once_stayed, g.stayed)
-        return OK if push_item(once, &g) == 0 else ERR_MEMORY
+        return OK if push_item(once, g) == 0 else ERR_MEMORY
     return OK
 
 
-cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, uint32_t steps,
-                      uint32_t warm, uint32_t old, int64_t least, Buf* leaks, Buf* once,
-                      Totals* totals) noexcept nogil:
-    # `moments`: the event before the first step, then the last event of each; `warm` of the steps
-    # do not count as later ones. Fills `leaks` and `once` (of Grown): groups that leak, and others
-    # of which more stayed than there was. Old are allocations that were made in later steps, and
-    # are live at the last end, `old` ends of steps or more after the first that they met.
-    cdef uint32_t n = steps + 1
-    cdef uint64_t groups = 0
-    cdef uint64_t* offsets = NULL
-    cdef uint32_t* order = NULL
-    cdef int64_t* values = NULL
-    cdef const Crossing* c
-    cdef Buf found, scratch
-    cdef uint64_t i, total
-    cdef int code
-    memset(totals, 0, sizeof(Totals))
-    buf_init(&found, sizeof(Crossing))
-    buf_init(&scratch, sizeof(double))
-    code = find_crossings(l, keys, moments, n, &found)
+# ---- what grows against what shrinks
+
+cdef int by_fall(const void* a, const void* b) noexcept nogil:
+    cdef const Member* x = <const Member*> a
+    cdef const Member* y = <const Member*> b
+    if x.falls != y.falls:
+        return -1 if x.falls > y.falls else 1
+    return (x.g.name > y.g.name) - (x.g.name < y.g.name)
+
+
+cdef double cancelled(const int64_t* up, const int64_t* down, uint32_t first,
+                      uint32_t last) noexcept nogil:
+    # What part of the changes of two series is none in their sum: 1 if each makes up for the other
+    # in the same step.
+    cdef double both = 0
+    cdef double apart = 0
+    cdef double x, y
+    cdef uint32_t k
+    for k in range(first + 1, last + 1):
+        x = <double> up[k] - <double> up[k - 1]
+        y = <double> down[k] - <double> down[k - 1]
+        both += fabs(x + y)
+        apart += fabs(x) + fabs(y)
+    return 1 - both / apart if apart > 0 else 0
+
+
+cdef int settle(Search* s, Member* up, int64_t* rows, Member* down, int64_t* falling,
+                bint* left) noexcept nogil:
+    # Sets what shrinks against what grows, whose series becomes the sum of both. `left`: more
+    # shrinks than grows, and `falling` is what is left of it.
+    cdef bint exact = not (up.grown_up or down.grown_up)
+    cdef uint32_t steps = s.steps if exact else s.steps - YOUNG
+    cdef Trend judged
+    cdef int64_t before
+    cdef int code = OK
+    cdef uint32_t k
+    for k in range(s.steps + 1):
+        rows[k] = plus(rows[k], falling[k])
+    up.grown_up = not exact
+    if judge(rows, steps, s.warm, s.least, s.scratch, &judged) != OK:
+        return ERR_MEMORY
+    left[0] = False
+    if judged.leaks:
+        up.g.made_up = plus(up.g.made_up, down.falls)
+        before = up.g.stayed
+        set_trend(&up.g, &judged)
+        up.g.stayed = before
+        up.g.grew = minus(rows[steps], rows[judged.since])
+        return OK
+    up.g.leaks = False
+    up.g.rate = up.g.error = 0
+    up.g.odds = 0
+    down.falls = falls(rows, steps, s.warm, s.negative, s.scratch, &code)
+    if code == OK and down.falls:
+        left[0] = True
+        down.grown_up = not exact
+        memcpy(falling, rows, (<uint64_t> s.steps + 2) * sizeof(int64_t))
+    return code
+
+
+cdef int pair(Search* s, Buf* leaks, Buf* fallen) noexcept nogil:
+    # Both are sorted, the largest first. What shrinks all along is set against what grows at the
+    # same moments; what is then even, or shrinks, leaks no more.
+    cdef uint64_t ups = min(leaks.len, <uint64_t> PAIRED)
+    cdef uint64_t downs = min(fallen.len, <uint64_t> PAIRED)
+    cdef uint64_t room = <uint64_t> s.steps + 2
+    cdef Member* up = <Member*> leaks.data
+    cdef Member* down = <Member*> fallen.data
+    cdef int64_t* rows
+    cdef int64_t* falling
+    cdef double part, most
+    cdef uint64_t i, j, best
+    cdef bint left
+    cdef int code = OK
+    if not ups or not downs:
+        return OK
+    rows = <int64_t*> malloc((ups + 1) * room * sizeof(int64_t))
+    if rows == NULL:
+        return ERR_MEMORY
+    falling = rows + ups * room
+    for i in range(ups):
+        fill(s.found, s.order + up[i].first, up[i].n, s.steps, up[i].grown_up, rows + i * room)
+    for j in range(downs):
+        fill(s.found, s.order + down[j].first, down[j].n, s.steps, down[j].grown_up, falling)
+        left = True
+        while code == OK and left:
+            best = ups
+            most = -1
+            for i in range(ups):
+                if up[i].g.leaks:
+                    part = cancelled(rows + i * room, falling, s.warm, s.steps - YOUNG)
+                    if part > most:
+                        most = part
+                        best = i
+            if best == ups:
+                break
+            code = settle(s, &up[best], rows + best * room, &down[j], falling, &left)
+    free(rows)
+    return code
+
+
+cdef int judge_whole(Search* s, const int64_t* levels, Totals* totals) noexcept nogil:
+    # Whether memory as a whole leaks: all but what is young.
+    cdef Trend judged
+    cdef uint32_t steps = s.steps
+    cdef uint32_t k
+    for k in range(1, s.steps + 1):
+        s.young[k] = plus(s.young[k], s.young[k - 1])
+    for k in range(s.steps + 1):
+        s.values[k] = minus(levels[k], s.young[k])
+    if totals.unsure_end and steps >= s.warm + YOUNG:
+        steps -= YOUNG
+    if judge(s.values, steps, s.warm, s.least, s.scratch, &judged) != OK:
+        return ERR_MEMORY
+    totals.whole_rate = judged.rate if judged.leaks else 0
+    return OK
+
+
+cdef int finish(Search* s, const int64_t* levels, Buf* members, Buf* fallen, Buf* leaks, Buf* once,
+                Totals* totals) noexcept nogil:
+    # From what each group did to what leaks.
+    cdef Member* m = <Member*> members.data
+    cdef uint64_t i
+    cdef int code = judge_whole(s, levels, totals)
+    if members.len:
+        qsort(members.data, members.len, sizeof(Member), by_rate)
+    if fallen.len:
+        qsort(fallen.data, fallen.len, sizeof(Member), by_fall)
     if code == OK:
-        # By group: a counting sort.
-        groups = keys.names.len
-        offsets = <uint64_t*> calloc(groups + 1, sizeof(uint64_t))
-        order = <uint32_t*> malloc((found.len + 1) * sizeof(uint32_t))
-        values = <int64_t*> malloc((<uint64_t> steps + 2) * sizeof(int64_t))
-        if offsets == NULL or order == NULL or values == NULL:
-            code = ERR_MEMORY
-    if code == OK:
-        c = <const Crossing*> found.data
-        for i in range(found.len):
-            offsets[c[i].group + 1] += 1
-        for i in range(groups):
-            offsets[i + 1] += offsets[i]
-        for i in range(found.len):
-            order[offsets[c[i].group]] = <uint32_t> i
-            offsets[c[i].group] += 1
-        # Each offset has moved on to where the next group begins.
-        total = 0
-        for i in range(groups):
-            if code == OK and offsets[i] > total:
-                code = add_group((<const uint64_t*> keys.names.data)[i], c, order + total,
-                                 offsets[i] - total, values, steps, warm, old, least, &scratch,
-                                 leaks, once, totals)
-            total = offsets[i]
+        code = pair(s, members, fallen)
+    for i in range(members.len):
+        if code == OK and m[i].g.leaks:
+            totals.leak_rate = plus(totals.leak_rate, m[i].g.rate)
+            totals.leak_growth = plus(totals.leak_growth, m[i].g.grew)
+            code = OK if push_item(leaks, &m[i].g) == 0 else ERR_MEMORY
+        elif code == OK:
+            code = keep_once(&m[i].g, once, totals)
     if code == OK and leaks.len:
         qsort(leaks.data, leaks.len, sizeof(Grown), by_rate)
     if code == OK and once.len:
         qsort(once.data, once.len, sizeof(Grown), by_rate)
-    free(offsets)
-    free(order)
-    free(values)
+    return code
+
+
+cdef int search_init(Search* s, uint64_t groups, uint64_t crossings) noexcept nogil:
+    cdef uint64_t room = <uint64_t> s.steps + 2
+    s.offsets = <uint64_t*> calloc(groups + 1, sizeof(uint64_t))
+    s.order = <uint32_t*> malloc((crossings + 1) * sizeof(uint32_t))
+    s.values = <int64_t*> calloc(4 * room, sizeof(int64_t))
+    if s.offsets == NULL or s.order == NULL or s.values == NULL:
+        return ERR_MEMORY
+    s.grown_up = s.values + room
+    s.negative = s.grown_up + room
+    s.young = s.negative + room
+    return OK
+
+
+cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, const int64_t* levels,
+                      uint32_t steps, uint32_t warm, uint32_t old, int64_t least, Buf* leaks,
+                      Buf* once, Buf* young, Totals* totals) noexcept nogil:
+    # `moments`: the event before the first step, then the last event of each; `levels`: all that is
+    # live there; `warm` of the steps do not count as later ones. Fills `leaks` and `once` (of
+    # Grown): groups that leak, and others of which more stayed than there was; and `young` (of
+    # int64_t): what of the levels is replaced all the time. Old are allocations that were made in
+    # later steps, and are live at the last end, `old` ends of steps or more after the first that
+    # they met.
+    cdef uint32_t n = steps + 1
+    cdef uint64_t groups = 0
+    cdef Search s
+    cdef Member m
+    cdef Trend within
+    cdef Buf found, scratch, members, fallen
+    cdef const Crossing* c
+    cdef uint64_t i, total
+    cdef int code
+    memset(totals, 0, sizeof(Totals))
+    memset(&s, 0, sizeof(Search))
+    buf_init(&found, sizeof(Crossing))
+    buf_init(&scratch, sizeof(double))
+    buf_init(&members, sizeof(Member))
+    buf_init(&fallen, sizeof(Member))
+    s.steps = steps
+    s.warm = warm
+    s.old = old
+    s.least = least
+    s.scratch = &scratch
+    s.within = <int64_t*> calloc(<uint64_t> n + 1, sizeof(int64_t))
+    code = OK if s.within != NULL else ERR_MEMORY
+    if code == OK:
+        code = find_crossings(l, keys, moments, n, &found, s.within)
+    if code == OK:
+        s.within[0] = s.within[1] if steps else 0
+        code = judge(s.within, steps, warm, 1, &scratch, &within)
+    if code == OK:
+        s.within_rate = <double> within.rate if within.leaks else 0
+        groups = keys.names.len
+        code = search_init(&s, groups, found.len)
+    if code == OK:
+        # By group: a counting sort.
+        s.found = c = <const Crossing*> found.data
+        for i in range(found.len):
+            s.offsets[c[i].group + 1] += 1
+        for i in range(groups):
+            s.offsets[i + 1] += s.offsets[i]
+        for i in range(found.len):
+            s.order[s.offsets[c[i].group]] = <uint32_t> i
+            s.offsets[c[i].group] += 1
+        # Each offset has moved on to where the next group begins.
+        total = 0
+        for i in range(groups):
+            if code == OK and s.offsets[i] > total:
+                memset(&m, 0, sizeof(Member))
+                m.g.name = (<const uint64_t*> keys.names.data)[i]
+                m.first = total
+                m.n = s.offsets[i] - total
+                code = add_group(&s, &m, &members, once, &fallen, totals)
+            total = s.offsets[i]
+    if code == OK:
+        code = finish(&s, levels, &members, &fallen, leaks, once, totals)
+    for i in range(n):
+        if code == OK and push_item(young, &s.young[i]) < 0:
+            code = ERR_MEMORY
+    totals.within_rate = <int64_t> s.within_rate
+    free(s.within)
+    free(s.offsets)
+    free(s.order)
+    free(s.values)
     buf_free(&found)
     buf_free(&scratch)
+    buf_free(&members)
+    buf_free(&fallen)
     return code

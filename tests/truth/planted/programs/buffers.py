@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import functools
+from typing import Any
 
 import torch
 
 from tests.truth import stock
-from tests.truth.planted.programs.parts import Trained
+from tests.truth.planted.programs.parts import KIB, Trained, batch, kib, numbers
 from tests.truth.planted.truth import planted, steps
 
 
@@ -22,14 +24,70 @@ def replay_buffer() -> None:
         train(torch.stack([buffer[7 * j] for j in range(8)]))
 
 
-@planted({"KEPT": 65_536})
+@planted()
+def replay_buffer_maxlen() -> None:
+    """The same, as a deque that drops its oldest when a new one is there."""
+    buffer = collections.deque((kib(64) for _ in range(200)), maxlen=200)
+    train = Trained()
+    for _ in steps(60):
+        buffer.append(kib(64))
+        train(batch())
+
+
+@planted()
+def replay_buffer_in_bursts() -> None:
+    """Swaps eight entries each fourth step, of two tensors each."""
+    made = numbers()
+    buffer = [(kib(16), kib(4)) for _ in range(256)]
+    train = Trained()
+    for i in steps(80):
+        if i % 4 == 3:
+            for _ in range(8):
+                buffer[made.randrange(256)] = (kib(16), kib(4))
+        train(batch())
+
+
+@planted()
+def replay_buffer_of_many_sizes() -> None:
+    """Episodes of 1 to 64 KiB, of which the last 100 stay."""
+    made = numbers(1)
+    buffer = collections.deque((kib(made.randint(1, 64)) for _ in range(100)), maxlen=100)
+    train = Trained()
+    for _ in steps(80):
+        buffer.append(kib(made.randint(1, 64)))
+        train(batch())
+
+
+@planted()
+def replay_buffer_fills() -> None:
+    """Is filled in the first half of the steps, and swaps its entries from then on."""
+    buffer: collections.deque[Any] = collections.deque(maxlen=30)
+    train = Trained()
+    for _ in steps(80):
+        buffer.append(kib(64))
+        train(batch())
+
+
+@planted({"LEAKS": 8 * KIB})
+def replay_buffer_and_a_leak() -> None:
+    """Swaps entries of 64 KiB, and keeps 8 KiB more each step."""
+    buffer = collections.deque((kib(64) for _ in range(200)), maxlen=200)
+    kept = []
+    train = Trained()
+    for _ in steps(60):
+        buffer.append(kib(64))
+        kept.append(kib(8))  # LEAKS
+        train(batch())
+
+
+@planted({"KEPT": 64 * KIB})
 def history_kept() -> None:
     """Keeps a tensor of each step."""
     history = []
     train = Trained()
     for _ in steps(60):
-        train(torch.randn(8, 128, 128, device="cuda"))
-        history.append(torch.zeros(128, 128, device="cuda"))  # KEPT
+        train(batch())
+        history.append(kib(64))  # KEPT
 
 
 @planted(categories=True)
@@ -37,6 +95,233 @@ def nothing_kept() -> None:
     """Trains, and keeps nothing."""
     train = Trained()
     for i in steps(40):
-        train(torch.randn(8, 128, 128, device="cuda"))
+        train(batch())
         if i == 20:
             stock.take(train.net, optimizers=train.opt)
+
+
+@planted()
+def results_for_data() -> None:
+    """A list of results grows while a list of data is used up, by as much."""
+    data = [kib(32) for _ in range(100)]
+    results = []
+    train = Trained()
+    for _ in steps(60):
+        data.pop()
+        train(batch())
+        results.append(kib(32))
+
+
+@planted()
+def results_for_data_in_parts() -> None:
+    """The same, with results in two parts, from two lines."""
+    data = [kib(32) for _ in range(100)]
+    firsts, seconds = [], []
+    train = Trained()
+    for _ in steps(60):
+        data.pop()
+        firsts.append(kib(24))
+        train(batch())
+        seconds.append(kib(8))
+
+
+@planted({"KEPT": 48 * KIB})
+def results_larger_than_data() -> None:
+    """Uses up data of 16 KiB a step, and keeps 64 KiB for it: 48 KiB more."""
+    data = [kib(16) for _ in range(100)]
+    results = []
+    train = Trained()
+    for _ in steps(60):
+        data.pop()
+        train(batch())
+        results.append(kib(64))  # KEPT
+
+
+@planted()
+def data_used_up() -> None:
+    """Lets go of its data, piece by piece."""
+    data = [kib(64) for _ in range(80)]
+    train = Trained()
+    for _ in steps(60):
+        data.pop()
+        train(batch())
+
+
+@planted()
+def cache_fills() -> None:
+    """A cache by keys, of which there are 15."""
+    cache: dict[int, Any] = {}
+    train = Trained()
+    for i in steps(60):
+        if i % 15 not in cache:
+            cache[i % 15] = kib(128)
+        train(batch())
+
+
+@planted()
+def cache_fills_at_random() -> None:
+    """Masks by length, as lengths come: 12 of them."""
+    made = numbers(2)
+    cache: dict[int, Any] = {}
+    train = Trained()
+    for _ in steps(100):
+        length = made.randrange(12)
+        if length not in cache:
+            cache[length] = kib(16 + length)
+        train(batch())
+
+
+@planted()
+def cache_of_recent() -> None:
+    """The 16 entries that were used last stay, by functools.lru_cache."""
+    made = numbers(3)
+
+    @functools.lru_cache(maxsize=16)
+    def entry(key: int) -> Any:
+        return kib(8 + key % 7)
+
+    train = Trained()
+    for _ in steps(100):
+        for _ in range(3):
+            entry(made.randrange(40))
+        train(batch())
+
+
+@planted({"ENTRY": 8 * KIB})
+def cache_without_end() -> None:
+    """functools.cache, with a new key each step."""
+
+    @functools.cache
+    def entry(key: int) -> Any:
+        return kib(8)  # ENTRY
+
+    train = Trained()
+    for i in steps(60):
+        entry(i)
+        train(batch())
+
+
+@planted()
+def rotary_cache_grows_early() -> None:
+    """A table is made anew, longer, in the first 12 steps."""
+    table = kib(4)
+    train = Trained()
+    for i in steps(60):
+        if i < 12:
+            table = kib(4 * (i + 2))
+        train(batch())
+    del table
+
+
+@planted()
+def vocabulary_doubles() -> None:
+    """A table has twice the room now and then."""
+    table = kib(16)
+    train = Trained()
+    for i in steps(70):
+        if i in (4, 10, 20, 40):
+            table = torch.cat([table, table])
+        train(batch())
+
+
+@planted()
+def tensor_pool() -> None:
+    """Takes tensors from a list of free ones, and makes one where there is none."""
+    made = numbers(4)
+    free: list[Any] = []
+    used: list[Any] = []
+    train = Trained()
+    for _ in steps(80):
+        used += [free.pop() if free else kib(32) for _ in range(made.randrange(1, 5))]
+        while len(used) > 6:
+            free.append(used.pop(0))
+        train(batch())
+
+
+@planted()
+def metrics_reset() -> None:
+    """Losses of 20 steps are gathered, then let go of."""
+    losses = []
+    train = Trained()
+    for i in steps(100):
+        losses.append(train(batch()).detach())
+        if i % 20 == 19:
+            losses.clear()
+
+
+@planted()
+def rollouts() -> None:
+    """Gathers ten rollouts, trains on them, and lets go of them."""
+    held: list[Any] = []
+    train = Trained()
+    for _ in steps(60):
+        held += [kib(8) for _ in range(10)]
+        train(batch())
+        held.clear()
+
+
+@planted()
+def prefetched() -> None:
+    """Three batches are ready ahead of their steps, of many lengths."""
+    made = numbers(5)
+    ready = collections.deque(batch(made.randint(16, 96)) for _ in range(3))
+    train = Trained()
+    for _ in steps(60):
+        ready.append(batch(made.randint(16, 96)))
+        train(ready.popleft())
+
+
+@planted()
+def best_state() -> None:
+    """Copies the weights each tenth step, in place of the copy before."""
+    best: Any = None
+    train = Trained()
+    for i in steps(80):
+        train(batch())
+        if i % 10 == 9:
+            best = {k: v.clone() for k, v in train.net.state_dict().items()}
+    del best
+
+
+@planted({"COPY": lambda i: 132_096 * (i % 8 == 7)})
+def states_kept() -> None:
+    """Copies the weights each eighth step, and keeps all copies."""
+    states = []
+    train = Trained()
+    for i in steps(96):
+        train(batch())
+        if i % 8 == 7:
+            states.append({k: v.clone() for k, v in train.net.state_dict().items()})  # COPY
+
+
+@planted()
+def adapters_swapped() -> None:
+    """Loads another of five adapters each third step, and unloads the one before."""
+    made = numbers(6)
+    held = {0: kib(256)}
+    train = Trained()
+    for i in steps(80):
+        if i % 3 == 2:
+            held.clear()
+            held[made.randrange(5)] = kib(256)
+        train(batch())
+
+
+@planted()
+def two_buffers_in_turn() -> None:
+    """One of two is made anew each step."""
+    held = [kib(100), kib(100)]
+    train = Trained()
+    for i in steps(60):
+        held[i % 2] = kib(100)
+        train(batch())
+
+
+@planted()
+def gradients_of_ten_steps() -> None:
+    """The last ten gradients stay, as L-BFGS keeps them."""
+    history: collections.deque[Any] = collections.deque(maxlen=10)
+    train = Trained()
+    for _ in steps(60):
+        train(batch())
+        history.append(torch.cat([p.grad.flatten() for p in train.net.parameters()]))

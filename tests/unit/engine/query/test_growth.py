@@ -168,23 +168,27 @@ def by_stack(replay: _timeline.Replay) -> _groups.Keys:
     return _groups.stack_keys(replay, "stack", none, none)
 
 
-def grown(measure: _timeline.Measure, *how: Any) -> tuple[Any, ...]:
-    return _growth.groups_grown(measure, by_stack(measure.replay), *how)
+def grown(measure: _timeline.Measure, moments: list[int], *how: Any) -> tuple[Any, ...]:
+    usage = memoryview(measure.usage())
+    levels = [usage[at] if 0 <= at < len(usage) else 0 for at in moments]
+    return _growth.groups_grown(measure, by_stack(measure.replay), moments, levels, *how)
 
 
 def test_stacks() -> None:
     made = replay(training(8))
     moments = [-1, *(4 * k + 3 for k in range(8))]
-    leaks, leaking, once, others, totals = grown(
+    leaks, leaking, once, others, totals, young = grown(
         _timeline.requested_measure(made), moments, 2, 3, 1, 0
     )
     (row,) = leaks
     assert (leaking, once, others) == (1, [], 0)
-    assert row[1:7] == (KIB, 6 * KIB, 0, 2 * KIB, 2 * KIB, 8 * KIB)
+    assert row[1:6] == (KIB, 6 * KIB, 0, 2 * KIB, 8 * KIB)
     # Made in steps 3 to 5: three ends of steps after their own, they are there.
-    assert row[7:13] == (2, 6, 6, False, 3 * KIB, 3)
-    assert row[13:] == (0, pytest.approx(3 / (7 / 128 + (3 / (1 - exp(-3))) ** 6 * exp(-9))))
-    assert totals == (KIB, 6 * KIB, 0, 0, 3 * KIB, 3)
+    assert row[6:12] == (2, 6, 6, False, 3 * KIB, 3)
+    assert row[12:14] == (0, pytest.approx(3 / (7 / 128 + (3 / (1 - exp(-3))) ** 6 * exp(-9))))
+    assert row[14:] == (6 * KIB, 0, False)
+    assert totals == (KIB, 6 * KIB, 0, 0, 3 * KIB, 3, KIB, 0, 0)
+    assert young == [0] * 9
 
 
 def test_top() -> None:
@@ -194,11 +198,166 @@ def test_top() -> None:
             made.alloc(A + (8 * n + k) * KIB, 100 * (n + 1), frames=[("f", "a.py", n)])
     measure = _timeline.requested_measure(replay(made))
     moments = [-1, *(5 * k + 4 for k in range(8))]
-    rows, count, *_, totals = grown(measure, moments, 2, 3, 1, 2)
+    rows, count, _, _, totals, _ = grown(measure, moments, 2, 3, 1, 2)
     assert ([row[1] for row in rows], count) == ([500, 400], 5)
     assert totals[0] == 1500
     assert len(grown(measure, moments, 2, 3, 1, 0)[0]) == 5
     assert grown(measure, moments, 2, 3, 301, 0)[1] == 2
+
+
+class Loop:
+    """A trace of steps, in which lines of a program keep, let go of and replace tensors."""
+
+    def __init__(self) -> None:
+        self.made = SnapshotBuilder()
+        self.moments = [-1]
+        self.live: dict[int, list[tuple[int, int]]] = {}
+        self.next = A
+        self.events = 0
+
+    def keep(self, line: int, size: int) -> None:
+        self.made.alloc(self.next, size, frames=[("f", "train.py", line)])
+        self.live.setdefault(line, []).append((self.next, size))
+        self.next += 1 << 30
+        self.events += 1
+
+    def let_go(self, line: int, which: int = 0) -> None:
+        self.made.free(*self.live[line].pop(which))
+        self.events += 2
+
+    def replace(self, line: int, size: int) -> None:
+        """Its newest tensor, once the next is there."""
+        there = bool(self.live.get(line))
+        self.keep(line, size)
+        if there:
+            self.let_go(line, -2)
+
+    def work(self, size: int) -> None:
+        """Comes and goes within the step."""
+        self.keep(0, size)
+        self.let_go(0)
+
+    def end(self) -> None:
+        self.moments.append(self.events - 1)
+
+    def found(self) -> Any:
+        """Rows of leaks, rows of others, the totals."""
+        measure = _timeline.requested_measure(replay(self.made))
+        steps = len(self.moments) - 1
+        leaks, _, once, _, totals, _ = grown(measure, self.moments, steps // 3, 3, 1, 0)
+        return leaks, once, totals
+
+
+def test_a_buffer_that_swaps_its_entries() -> None:
+    loop = Loop()
+    for _ in range(100):
+        loop.keep(1, 64 * KIB)
+    for _ in range(60):
+        loop.let_go(1)
+        loop.keep(2, 64 * KIB)
+        loop.end()
+    loop.moments[0] = 99
+    leaks, once, totals = loop.found()
+    assert leaks == []
+    assert [row[5] for row in once] == [60 * 64 * KIB]
+    assert totals[0] == totals[6] == 0
+
+
+def test_a_leak_beside_a_buffer() -> None:
+    # Of what grows, that which fits is set against what shrinks.
+    loop = Loop()
+    for _ in range(100):
+        loop.keep(1, 64 * KIB)
+    loop.moments[0] = 99
+    for _ in range(60):
+        loop.let_go(1)
+        loop.keep(2, 64 * KIB)
+        loop.keep(3, 8 * KIB)
+        loop.end()
+    leaks, _, totals = loop.found()
+    assert [(row[1], row[15]) for row in leaks] == [(8 * KIB, 0)]
+    assert totals[6] == 8 * KIB
+
+
+def test_results_in_two_parts_for_data_that_is_used_up() -> None:
+    loop = Loop()
+    for _ in range(100):
+        loop.keep(1, 32 * KIB)
+    loop.moments[0] = 99
+    for _ in range(60):
+        loop.let_go(1)
+        loop.keep(2, 24 * KIB)
+        loop.keep(3, 8 * KIB)
+        loop.end()
+    assert loop.found()[0] == []
+
+
+def test_more_is_kept_than_given_back() -> None:
+    loop = Loop()
+    for _ in range(100):
+        loop.keep(1, 16 * KIB)
+    loop.moments[0] = 99
+    for _ in range(60):
+        loop.let_go(1)
+        loop.keep(2, 64 * KIB)
+        loop.end()
+    leaks, _, totals = loop.found()
+    assert [(row[1], row[14], row[15]) for row in leaks] == [(48 * KIB, 40 * 48 * KIB, 16 * KIB)]
+    assert totals[:2] == (48 * KIB, 40 * 48 * KIB)
+
+
+def test_a_batch_that_grows_is_no_leak() -> None:
+    loop = Loop()
+    for k in range(60):
+        loop.replace(1, (8 + k) * KIB)
+        loop.work(10 * (8 + k) * KIB)
+        loop.end()
+    leaks, _, totals = loop.found()
+    assert leaks == []
+    assert totals[6:] == (0, 1, 10 * KIB)
+
+
+def test_what_is_carried_along_is_a_leak() -> None:
+    loop = Loop()
+    for k in range(60):
+        loop.replace(1, (8 + k) * KIB)
+        loop.work(80 * KIB)
+        loop.end()
+    leaks, _, totals = loop.found()
+    assert [(row[1], row[16]) for row in leaks] == [(KIB, True)]
+    assert totals[6:] == (KIB, 0, 0)
+
+
+def test_a_leak_on_the_line_of_a_tensor_that_is_replaced() -> None:
+    sizes = random.Random(3)
+    loop = Loop()
+    for k in range(60):
+        loop.keep(1, 512)
+        if k:
+            loop.let_go(1, -2)  # the ids of the step before
+        loop.keep(1, sizes.randrange(3000, 30_000))
+        loop.end()
+    leaks, _, totals = loop.found()
+    assert [row[1] for row in leaks] == [512]
+    assert totals[6] == 512
+
+
+@pytest.mark.parametrize(
+    "large, small, each", [(48 * KIB, 2 * KIB, 8), (256 * KIB, KIB, 10), (9000, 1000, 3)]
+)
+def test_the_rate_of_an_uneven_leak(large: int, small: int, each: int) -> None:
+    values = [0]
+    for k in range(120):
+        values.append(values[-1] + (large if k % each == 0 else small))
+    _, rate, since, *_, error, _ = _growth.judge(values, 40, 1)
+    growth = values[-1] - values[since]
+    assert rate == int(growth / (120 - since) + 0.5)
+    assert abs(rate - (large + small * (each - 1)) / each) <= error
+
+
+def test_one_jump_is_no_part_of_the_rate() -> None:
+    values = [10 * k + 5000 * (k > 60) for k in range(121)]
+    assert _growth.judge(values, 40, 1)[1] == 10
 
 
 def test_wrong_arguments() -> None:
@@ -211,11 +370,13 @@ def test_wrong_arguments() -> None:
     for moments in ([5, 4], [-2, 4], [0, 12]):
         with pytest.raises(ValueError, match="moments are in order"):
             grown(measure, moments, 0, 0, 1, 0)
+    with pytest.raises(ValueError, match="a level for each moment"):
+        _growth.groups_grown(measure, by_stack(made), [0, 1], [0], 0, 0, 1, 0)
     for values, warm in (([], 0), ([1], 1), ([1, 2], -1)):
         with pytest.raises(ValueError, match="so many steps"):
             _growth.judge(values, warm, 1)
     with pytest.raises(ValueError, match="another replay"):
-        _growth.groups_grown(measure, by_stack(other), [0], 0, 0, 1, 0)
+        _growth.groups_grown(measure, by_stack(other), [0], [0], 0, 0, 1, 0)
     with pytest.raises(ValueError, match="another replay"):
         _growth.step_sums(other, measure, usage, 0, [])
     with pytest.raises(ValueError, match="an i64 an event"):
@@ -226,4 +387,4 @@ def test_wrong_arguments() -> None:
     with pytest.raises(TypeError):
         _growth.step_sums(made, measure, None, 0, [])  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        _growth.groups_grown(None, by_stack(made), [], 0, 0, 1, 0)  # type: ignore[arg-type]
+        _growth.groups_grown(None, by_stack(made), [], [], 0, 0, 1, 0)  # type: ignore[arg-type]
