@@ -503,6 +503,10 @@ class MeasuredTrace(Trace):
         super().__init__(native, settings, backends)
         self.recorded_allocator: dict[str, Any] = {}  # kept by snapshot.recorded_allocator
 
+    def usable_bytes(self, total_bytes: int) -> int:
+        """What a card with so much memory has for the program."""
+        raise NotImplementedError
+
     @property
     def card_bytes(self) -> int | None:
         """The memory of the card, where the recorder noted it."""

@@ -128,12 +128,22 @@ class Recorded(Staying):
         and some were asked again, it is just less than they wanted."""
         if self._seen:
             return max(*self._seen.values(), self.replay.measure("reserved").peak.bytes)
-        return self._wanted if self.total_inferred else self.replay.card_bytes
+        return self._wanted if self.total_inferred else self.usable_bytes
 
     @property
     def likely_total(self) -> int | None:
         """`total_bytes` of most recordings, which takes no simulation to tell."""
-        return self.total_bytes if self._seen else self.replay.card_bytes
+        return self.total_bytes if self._seen else self.usable_bytes
+
+    @once
+    def usable_bytes(self) -> int | None:
+        """What the recording's card had for the program; None if nobody noted the card. What was
+        reserved on it, it had."""
+        card = self.replay.card_bytes
+        if card is None:
+            return None
+        peak = self.replay.measure("reserved").peak.bytes
+        return max(self.replay.usable_bytes(card), min(peak, card))
 
     @property
     def is_simulated(self) -> bool:
@@ -149,7 +159,7 @@ class Recorded(Staying):
     def _wanted(self) -> int | None:
         """What the driver had at most where requests were asked again and it is not known to
         have had less; None where none were."""
-        found = self._own(self.replay.card_bytes, reuses=False)
+        found = self._own(self.usable_bytes, reuses=False)
         if found.recorded_want is None or _likeness(found)[0]:
             return None
         peak = self.replay.measure("reserved").peak.bytes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memreplay.errors import UsageError
 from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.brief import html_table
+from memreplay.snapshot.cards import context_bytes, usable_bytes
 from memreplay.snapshot.measured import Measured, MeasuredTrace
 from memreplay.snapshot.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
 from memreplay.snapshot.once import once
@@ -38,7 +39,7 @@ class Replay(MeasuredTrace):
         self,
         native: _timeline.Replay,
         settings: AllocatorSettings,
-        card: Callable[[], int | None] = lambda: None,
+        card: Callable[[], tuple[int | None, str | None]] = lambda: (None, None),
         backends: Sequence[Backend] = (CUDA,),
     ) -> None:
         super().__init__(native, settings, backends)
@@ -119,7 +120,19 @@ class Replay(MeasuredTrace):
     @once
     def card_bytes(self) -> int | None:
         """The memory of the card, where the recorder noted it."""
-        return self._card()
+        return self._card()[0]
+
+    def context_bytes(self, total_bytes: int) -> int:
+        """What CUDA itself takes of a card with so much memory, as `snapshot.cards` estimates it; 0
+        for other backends, of which nothing is known."""
+        if self.backend is not CUDA:
+            return 0
+        size, name = self._card()
+        return context_bytes(total_bytes, name, size)
+
+    def usable_bytes(self, total_bytes: int) -> int:
+        """What a card with so much memory has for the program."""
+        return usable_bytes(total_bytes, self.context_bytes(total_bytes))
 
     @property
     def recorded(self) -> Recorded:

@@ -249,7 +249,7 @@ class Snapshot(Staying):
 
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""
-        return _card_bytes(self.native, device)
+        return _card(self.native, device)[0]
 
     def kept(self, name: str) -> object:
         """What the file says under a key of its own, as plain data; None where it has none.
@@ -435,7 +435,7 @@ class Snapshot(Staying):
         return Replay(
             native,
             settings,
-            partial(_card_bytes, self.native, device),
+            partial(_card, self.native, device),
             self._backends,
         )
 
@@ -481,13 +481,17 @@ class Snapshot(Staying):
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
 
 
-def _card_bytes(native: _core.Tables, device: int) -> int | None:
-    """See `Snapshot.card_bytes`. It is asked for late: what a recorder wrote may be too deep."""
+def _card(native: _core.Tables, device: int) -> tuple[int | None, str | None]:
+    """What the recorder noted of a card: its memory and its name. It is asked for late: what a
+    recorder wrote may be too deep."""
     recorder = native.kept("memreplay")
     cards = recorder.get("cards") if isinstance(recorder, dict) else None
     card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
-    size = card.get("total_bytes") if isinstance(card, dict) else None
-    return size if type(size) is int and 0 < size <= 2**61 else None  # a bool is no size
+    if not isinstance(card, dict):
+        return None, None
+    size, name = card.get("total_bytes"), card.get("name")
+    known = type(size) is int and 0 < size <= 2**61  # a bool is no size
+    return size if known else None, name if isinstance(name, str) else None
 
 
 def _moment(bound: Moment | int | None) -> Moment | None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.snapshot.cards import find
 from memreplay.snapshot.recorded_allocator import Outcome
 from tests import build
 from tests.allocator import GIB, MIB, Block, Machine, Settings, Stack, Truth
@@ -477,10 +478,19 @@ def test_what_the_recorder_noted_of_the_card() -> None:
         .finish_segments()
         .build()
     )
+    card = find("A100-40")
+    noted = {"name": card.name, "total_bytes": 600 * MIB}  # as a dry run's --memory makes it
+    replay = replayed({**made, "memreplay": {"cards": [noted]}})
+    assert replay.recorded.total_bytes == 600 * MIB - card.context_bytes
+    assert replay.simulate().total_bytes == 600 * MIB - card.context_bytes
+    assert replay.simulate("per_process_memory_fraction:0.05").fits  # of all of the card
+    assert not replay.simulate("per_process_memory_fraction:0.049").fits
+
+
+def test_what_was_reserved_the_card_had() -> None:
+    made = SnapshotBuilder().segment_alloc(BASE, 30 * MIB).finish_segments().build()
     replay = replayed({**made, "memreplay": {"cards": [{"total_bytes": 60 * MIB}]}})
-    assert replay.recorded.total_bytes == replay.simulate().total_bytes == 60 * MIB
-    assert replay.simulate("per_process_memory_fraction:0.5").fits
-    assert not replay.simulate("per_process_memory_fraction:0.49").fits
+    assert replay.recorded.total_bytes == 30 * MIB
 
 
 def test_settings_that_there_are_not() -> None:

@@ -19,6 +19,7 @@ from memreplay.commands.dryrun.result import (
 from memreplay.commands.dryrun.unknowns import reads_of, unanswered_of, workspaces_of
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.peak.find import peak_report
+from memreplay.snapshot.cards import usable_bytes
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def dryrun_report(
     Raises SnapshotError for a snapshot that cannot be read.
     """
     selection = selection or Selection()
-    capacity = setup.total_bytes - setup.card.context_bytes
+    capacity = usable_bytes(setup.total_bytes, setup.card.context_bytes)
     judge = Judge(budget) if budget is not None else None
     processes = processes_of(ended.processes, files, judge)
     outcome = _outcome(ended, processes)

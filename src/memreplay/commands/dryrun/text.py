@@ -11,6 +11,7 @@ from memreplay.commands.oom.result import OomReport
 from memreplay.commands.peak.result import PeakReport
 from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
 from memreplay.render.units import count, counted, size
+from memreplay.snapshot.cards import usable_bytes
 from memreplay.texts import clean
 
 _MOST_PLACES = 5
@@ -93,7 +94,7 @@ def _as_oom(report: DryrunReport, file: str) -> OomReport:
 
 
 def _card(report: DryrunReport, *, whole: bool = False) -> str:
-    usable = report.card.total_bytes - (0 if whole else report.card.context_bytes)
+    usable = usable_bytes(report.card.total_bytes, 0 if whole else report.card.context_bytes)
     return f"{size(usable)} ({report.card.key})"
 
 
@@ -195,7 +196,7 @@ def _short(file: str) -> str:
 
 
 def _ranks(report: DryrunReport) -> Table:
-    capacity = report.card.total_bytes - report.card.context_bytes
+    capacity = usable_bytes(report.card.total_bytes, report.card.context_bytes)
     rows = []
     for one in report.processes[:_MOST_RANKS]:
         name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"

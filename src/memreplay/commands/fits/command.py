@@ -65,7 +65,8 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     Replays the requests and frees in FILE ('-' for standard input) on a model of PyTorch's caching
     allocator: how much memory the program needs with the settings of its recording (or of --set),
     how much with the best of some 30 others, and for each --total-memory whether it fits, at what
-    cost, and which settings would do. The CUDA context and other processes need memory besides.
+    cost, and which settings would do. What CUDA itself takes of a card is subtracted (an estimate);
+    other processes need memory besides.
     More: memreplay help fits.
     """
 
@@ -73,7 +74,7 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
         from memreplay.commands.fits.find import fits_report
 
         with opened(file, reading) as snapshot:
-            return fits_report(snapshot, selection, totals=asked.totals, settings=asked.settings)
+            return fits_report(snapshot, selection, cards=asked.totals, settings=asked.settings)
 
     found: list[FitsReport] = []
 

@@ -25,7 +25,9 @@ class Fit(Record, frozen=True, kw_only=True):
     """Whether the program fits on one card."""
 
     total_bytes: int
-    """What the driver has for the program."""
+    """The card's memory, as it was asked for."""
+    context_bytes: int | UnsetType = UNSET
+    """What of that is not the program's, as CUDA itself takes it: an estimate."""
     fits: bool
     """Whether no request fails with the settings that were asked about, and what was reserved
     before the recording has room."""

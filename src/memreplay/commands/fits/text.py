@@ -29,7 +29,7 @@ from memreplay.render.units import count, counted, size, sizes
 
 Words = dict[int, str]  # how sizes are written, so that those that differ look different
 
-BESIDES = "a CUDA context takes some hundred MiB of a card besides, and other processes theirs"
+BESIDES = "CUDA itself takes some hundred MiB of a card besides, and other processes theirs"
 
 
 def fits_document(report: FitsReport) -> Document:
@@ -40,8 +40,19 @@ def fits_document(report: FitsReport) -> Document:
     for device in report.devices:
         # What is so for all of them is said once.
         last = device is report.devices[-1]
-        blocks += _section(device, BESIDES if last else "")
+        blocks += _section(device, _besides(device) if last else "")
     return tuple(blocks)
+
+
+def _besides(device: DeviceFits) -> str:
+    """What is not the program's."""
+    taken = {one.context_bytes for one in device.cards if one.context_bytes}
+    if not taken:
+        return BESIDES
+    listed = f"{size(max(taken))} of each card"
+    if len(taken) > 1:
+        listed = f"{size(min(taken))} to {size(max(taken))} of these cards"
+    return f"CUDA itself takes {listed}, which is subtracted (an estimate)"
 
 
 def _section(device: DeviceFits, note: str) -> list[Block]:

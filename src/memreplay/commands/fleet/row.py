@@ -76,7 +76,7 @@ def _device(
             0, reserved.peak.bytes - replay.measure("active").bytes_at(fullest(replay))
         ),
         total_bytes=total,
-        headroom_bytes=None if total is None else total - reserved.peak.bytes,
+        headroom_bytes=None if total is None else replay.usable_bytes(total) - reserved.peak.bytes,
         ooms=len(replay.events_of("oom")),
         leak_bytes_per_step=_leaking(snap, usage, steps),
         categories_source=categories_source(snap),
@@ -93,7 +93,7 @@ def _device(
 
 
 def _on_card(snap: Snapshot, replay: Replay, total: int, *, strict: bool) -> CardFit:
-    found = replay.simulate(total_bytes=total)
+    found = replay.simulate(total_bytes=max(replay.usable_bytes(total), 1))
     trust = simulation_verdict(snap, replay, found, strict=strict)
     return CardFit(total, found.fits, trust.exactness)
 

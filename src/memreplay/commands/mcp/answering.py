@@ -145,7 +145,7 @@ def simulate(one: asked.SimulateArguments, asking: Asking) -> Lines:
             snapshot,
             selection,
             settings=one.settings,
-            total_bytes=total,
+            card_bytes=total,
             change=change,
             search=one.search,
         )

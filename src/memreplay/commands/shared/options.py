@@ -146,7 +146,7 @@ def total_memories_option(function: F) -> F:
         multiple=True,
         metavar="SIZE[,SIZE...]",
         callback=lambda _ctx, _param, value: tuple(size for some in value for size in some),
-        help="What the driver of each card has for the program; says whether it fits on all.",
+        help="The memory of each card, of which CUDA itself takes some; says whether it fits.",
     )(function)
 
 

@@ -87,7 +87,8 @@ Examples:
     "total",
     type=SizeType(least=1),
     metavar="SIZE",
-    help="What the driver has for the program (40GiB); by default as much as in the recording.",
+    help="The card's memory (40GiB), of which CUDA itself takes some; by default what the program"
+    " had in the recording.",
 )
 @click.option("--search", is_flag=True, help="Try some 30 settings, and show the best.")
 @click.option(
@@ -154,13 +155,19 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 snapshot,
                 selection,
                 settings=asked.settings,
-                total_bytes=asked.total,
+                card_bytes=asked.total,
                 change=change,
                 search=asked.search,
             )
             if asked.saved is not None:
                 saving.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
-            return report_of(snapshot, tried, search=asked.search, strict=selection.strict)
+            return report_of(
+                snapshot,
+                tried,
+                card_bytes=asked.total,
+                search=asked.search,
+                strict=selection.strict,
+            )
 
     report, exit_code = attempt(file, work)
     if report is None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.simulating.editing import Change
     from memreplay.snapshot.recorded_allocator import Edit
+    from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -34,12 +35,14 @@ def simulate_report(
     *,
     settings: str = "",
     total_bytes: int | None = None,
+    card_bytes: int | None = None,
     change: Change | None = None,
     search: bool = False,
     **choices: Unpack[Choices],
 ) -> SimulateReport:
     """Every device that was read, with `settings` changed in those of its recording, on a card that
-    has `total_bytes` for it, after a `change` of the program itself. `search` tries some 30 more.
+    has `total_bytes` for it, or has `card_bytes` in all, less what CUDA takes of that, after a
+    `change` of the program itself. `search` tries some 30 more.
 
     Raises UsageError for settings that PyTorch would not take, and for a change of nothing.
     """
@@ -49,10 +52,11 @@ def simulate_report(
         selection,
         settings=settings,
         total_bytes=total_bytes,
+        card_bytes=card_bytes,
         change=change,
         search=search,
     )
-    return report_of(snap, tried, search=search, strict=selection.strict)
+    return report_of(snap, tried, card_bytes=card_bytes, search=search, strict=selection.strict)
 
 
 def simulations(
@@ -61,6 +65,7 @@ def simulations(
     *,
     settings: str = "",
     total_bytes: int | None = None,
+    card_bytes: int | None = None,
     change: Change | None = None,
     search: bool = False,
 ) -> dict[int, list[Simulated]]:
@@ -72,11 +77,14 @@ def simulations(
         replay = snap.replay(device)
         start = changed_settings(replay.settings, settings)
         edit = edits.get(device)
+        usable = total_bytes
+        if card_bytes is not None:
+            usable = max(replay.usable_bytes(card_bytes), 1)
         if search:
             own = (replay.settings,)  # so that nothing worse is called the best
-            found[device] = searching.search(replay, start, total_bytes, edit, own)
+            found[device] = searching.search(replay, start, usable, edit, own)
         else:
-            found[device] = [replay.simulate(start, total_bytes=total_bytes, edit=edit)]
+            found[device] = [replay.simulate(start, total_bytes=usable, edit=edit)]
     return found
 
 
@@ -93,7 +101,12 @@ def _edits(
 
 
 def report_of(
-    snap: Snapshot, tried: dict[int, list[Simulated]], *, search: bool, strict: bool
+    snap: Snapshot,
+    tried: dict[int, list[Simulated]],
+    *,
+    card_bytes: int | None = None,
+    search: bool,
+    strict: bool,
 ) -> SimulateReport:
     """What `simulations` found, as a report."""
     grouper = Grouper(snap, "stack")
@@ -102,13 +115,30 @@ def report_of(
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
         devices=tuple(
-            _device(snap, grouper, some, search, strict=strict) for some in tried.values()
+            _device(snap, grouper, some, search, card_bytes=card_bytes, strict=strict)
+            for some in tried.values()
         ),
     )
 
 
+def _context(replay: Replay, best: Simulated, card_bytes: int | None) -> int:
+    """What of the card was taken to be CUDA's; 0 if it is not known what card that is."""
+    if card_bytes is not None:
+        return replay.context_bytes(card_bytes)
+    card = replay.card_bytes
+    if card is None or best.total_bytes != replay.usable_bytes(card):
+        return 0
+    return replay.context_bytes(card)
+
+
 def _device(
-    snap: Snapshot, grouper: Grouper, tried: list[Simulated], search: bool, *, strict: bool
+    snap: Snapshot,
+    grouper: Grouper,
+    tried: list[Simulated],
+    search: bool,
+    *,
+    card_bytes: int | None,
+    strict: bool,
 ) -> DeviceSimulation:
     best, changed = tried[0], None
     if best.edit is not None:
@@ -126,6 +156,7 @@ def _device(
         recorded_settings=spelled(replay.settings) or ("" if snap.settings else None),
         total_bytes=best.total_bytes,
         recorded_total_bytes=replay.recorded.total_bytes,
+        context_bytes=_context(replay, best, card_bytes) or UNSET,
         changed=changed,
         recorded=replay.recorded.outcome,
         simulated=best.outcome,

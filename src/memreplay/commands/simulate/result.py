@@ -24,7 +24,10 @@ class DeviceSimulation(Record, frozen=True, kw_only=True):
     total_bytes: int | None
     """What the driver has for the process in the simulation; null if there is no limit."""
     recorded_total_bytes: int | None
-    """What it had in the recording, or the card's memory; null if nothing is known."""
+    """What it had in the recording, as far as the file tells; null if nothing is known."""
+    context_bytes: int | UnsetType = UNSET
+    """What the card of the simulation has besides for CUDA itself: an estimate. Absent if the card
+    is not known."""
     changed: Changed | None
     """What was changed of the program itself; null for nothing."""
     recorded: Outcome

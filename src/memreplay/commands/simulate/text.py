@@ -94,9 +94,15 @@ def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
     return (
         *changed,
         ("recorded", _setting(device.recorded_settings, device.recorded_total_bytes)),
-        ("simulated", _setting(device.settings, device.total_bytes)),
+        ("simulated", _setting(device.settings, device.total_bytes) + _context(device)),
         ("result", device.exactness),
     )
+
+
+def _context(device: DeviceSimulation) -> str:
+    if not device.context_bytes:
+        return ""
+    return f", after {size(device.context_bytes)} of the card for CUDA itself (an estimate)"
 
 
 def _changed(changed: Changed) -> str:

@@ -10,10 +10,13 @@ from click.testing import CliRunner, Result
 
 import memreplay as mr
 from memreplay.commands.app import app
+from memreplay.snapshot.cards import context_bytes
 from tests import build
 from tests.allocator import GIB, MIB
 from tests.unit.analysis.simulating.programs import scattered
 from tests.unit.render.schemas import check_against
+
+CONTEXT = context_bytes(290 * MIB)  # what CUDA takes of a card of about that size
 
 
 @pytest.fixture
@@ -31,12 +34,17 @@ def ask(runner: CliRunner, *options: str, data: bytes | None = None) -> Result:
     "options, code",
     [
         ((), 0),
-        (("--total-memory", "290MiB"), 0),
-        (("--total-memory", "289MiB"), 1),
-        (("--total-memory", "1GiB,289MiB"), 1),
+        (("--total-memory", f"{290 * MIB + CONTEXT}B"), 0),
+        (("--total-memory", f"{290 * MIB + CONTEXT - 1}B"), 1),
+        (("--total-memory", "290MiB"), 1),  # CUDA itself takes some of it
+        (("--total-memory", "1MiB"), 1),
+        (("--total-memory", f"1GiB,{289 * MIB + CONTEXT}B"), 1),
         (("--total-memory", "1GiB", "--total-memory", "2GiB"), 0),
         (("--total-memory", "1GiB", "--total-memory", "200MiB"), 1),
-        (("--total-memory", "200MiB", "--set", "expandable_segments:True"), 0),
+        (
+            ("--total-memory", f"{200 * MIB + CONTEXT}B", "--set", "expandable_segments:True"),
+            0,
+        ),
         (("--total-memory", "1GiB, 2GiB", "--strict"), 0),
     ],
 )
@@ -53,7 +61,7 @@ def test_json_is_the_report(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--total-memory", "1GiB,271MiB", "--format", "json")
     found = json.loads(done.stdout)
     check_against("fits-1.json", found)
-    assert found == json.loads(mr.to_json(mr.fits(mr.open(path), totals=(GIB, 271 * MIB))))
+    assert found == json.loads(mr.to_json(mr.fits(mr.open(path), cards=(GIB, 271 * MIB))))
     assert [card["fits"] for card in found["devices"][0]["cards"]] == [True, False]
 
 

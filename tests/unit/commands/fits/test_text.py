@@ -85,11 +85,18 @@ def test_more_at_the_start_than_the_card_has() -> None:
     assert any(line.startswith("warning: the recording begins with memory") for line in shown)
 
 
+def test_what_is_not_the_programs_is_said() -> None:
+    shown = " ".join(lines(report(cards=(16 * GIB,))))
+    assert "CUDA itself takes 320.1 MiB of each card, which is subtracted (an estimate)" in shown
+    shown = " ".join(lines(report(cards=(16 * GIB, 80 * GIB))))
+    assert "of these cards, which is subtracted" in shown
+
+
 def test_what_is_so_for_all_devices_is_said_once() -> None:
     found = report(totals=(GIB,))
     (one,) = found.devices
     shown = " ".join(lines(replace(found, devices=(one, replace(one, device=1)))))
-    assert shown.count("a CUDA context") == 1
+    assert shown.count("CUDA itself takes some hundred MiB") == 1
     assert "device 1: needs" in shown
 
 

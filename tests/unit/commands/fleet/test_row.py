@@ -9,6 +9,7 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet.row import HOLDERS, PARTS, rank_row
+from memreplay.snapshot.cards import context_bytes
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
@@ -79,10 +80,11 @@ def test_a_curve_of_parts_of_the_events() -> None:
 def test_cards_on_which_it_fits_or_not() -> None:
     with mr.open(ROOT / "examples" / "leaky_training.pkl.gz") as snap:
         need = mr.fits(snap).devices[0].need.total_bytes
-        (one,) = rank_row(snap, Selection(), (need, need - 2 * MIB)).devices
-        assert [(card.total_bytes, card.fits, card.exactness) for card in one.cards] == [
-            (need, True, "exact"),
-            (need - 2 * MIB, False, "exact"),
+        card = need + snap.replay(0).context_bytes(need)
+        (one,) = rank_row(snap, Selection(), (card, card - 2 * MIB)).devices
+        assert [(fit.total_bytes, fit.fits, fit.exactness) for fit in one.cards] == [
+            (card, True, "exact"),
+            (card - 2 * MIB, False, "exact"),
         ]
 
 
@@ -103,4 +105,5 @@ def test_what_the_recorder_noted() -> None:
     row = rank_row(mr.open(build.dump(made)), Selection())
     assert (row.noted_rank, row.host) == (5, "node-7")
     (one,) = row.devices
-    assert (one.total_bytes, one.headroom_bytes) == (80 << 30, (80 << 30) - 20 * MIB)
+    context = context_bytes(80 << 30)
+    assert (one.total_bytes, one.headroom_bytes) == (80 << 30, (80 << 30) - context - 20 * MIB)

@@ -42,7 +42,7 @@ def test_text(runner: CliRunner, path: str) -> None:
         (),
         ("--set", "expandable_segments:True"),
         ("--total-memory", "271MiB"),
-        ("--search", "--total-memory", "250MiB"),
+        ("--search", "--total-memory", "450MiB"),
     ],
 )
 def test_json_is_the_report(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
@@ -50,11 +50,11 @@ def test_json_is_the_report(runner: CliRunner, path: str, options: tuple[str, ..
     assert (done.exit_code, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     check_against("simulate-1.json", found)
-    total = {"271MiB": 271 * MIB, "250MiB": 250 * MIB}.get(options[-1] if options else "")
+    total = {"271MiB": 271 * MIB, "450MiB": 450 * MIB}.get(options[-1] if options else "")
     want = mr.simulate(
         mr.open(path),
         settings=options[1] if "--set" in options else "",
-        total_bytes=total,
+        card_bytes=total,
         search="--search" in options,
     )
     assert found == json.loads(mr.to_json(want))

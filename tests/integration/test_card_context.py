@@ -1,0 +1,75 @@
+"""A card isn't the program's alone: what CUDA takes of it is subtracted, in each command alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memreplay.commands.app import app
+from memreplay.snapshot.cards import find
+from tests import build
+from tests.allocator import MIB
+from tests.build import SnapshotBuilder
+from tests.commanding import command_runner
+
+BASE = 1 << 40
+CARD = find("A100-40")
+USABLE = 1000 * MIB - CARD.context_bytes
+
+
+def run(*args: str) -> tuple[int, str]:
+    done = command_runner().invoke(app, args, prog_name="memreplay")
+    return done.exit_code, done.stdout
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """What a dry run with --memory 1000MiB recorded of a program that needs 568 MiB, of which 580.2
+    MiB are left for it."""
+    b = SnapshotBuilder().segment_alloc(BASE, 568 * MIB).alloc(BASE, 568 * MIB)
+    made = b.free(BASE, 568 * MIB).finish_segments().build()
+    noted = {"name": CARD.name, "total_bytes": 1000 * MIB}
+    made["memreplay"] = {"version": 1, "recorder": "dryrun", "cards": [noted]}
+    found = tmp_path / "dry.pickle"
+    found.write_bytes(build.dump(made))
+    return str(found)
+
+
+def simulated(path: str, *more: str) -> dict[str, Any]:
+    _, out = run("simulate", path, "--format", "json", *more)
+    (found,) = json.loads(out)["devices"]
+    return dict(found)
+
+
+def test_simulate(path: str) -> None:
+    found = simulated(path)
+    assert found["total_bytes"] == found["recorded_total_bytes"] == USABLE
+    assert found["context_bytes"] == CARD.context_bytes
+    assert found["failed"] is None
+    larger = simulated(path, "--scale", "1.1")  # 624.8 MiB: less than the card, more than is left
+    assert larger["failed"]["event_index"] == 1
+    assert simulated(path, "--total-memory", "900MiB")["failed"]["event_index"] == 1
+    _, out = run("simulate", path)
+    said = "580.2 MiB for the program, after 419.8 MiB of the card for CUDA itself (an estimate)"
+    assert said in " ".join(out.split())
+
+
+def test_fits(path: str) -> None:
+    code, out = run("fits", path, "--total-memory", "1000MiB,980MiB", "--format", "json")
+    assert code == 1
+    cards = json.loads(out)["devices"][0]["cards"]
+    assert [one["fits"] for one in cards] == [True, False]
+    assert {one["context_bytes"] for one in cards} == {CARD.context_bytes}
+    assert (
+        "CUDA itself takes 419.8 MiB of each card" in run("fits", path, "--total-memory", "2GiB")[1]
+    )
+
+
+def test_fleet(path: str) -> None:
+    _, out = run("fleet", path, "--total-memory", "1000MiB,980MiB", "--format", "json")
+    (rank,) = json.loads(out)["ranks"]
+    assert rank["devices"][0]["headroom_bytes"] == USABLE - 568 * MIB
+    assert [one["fits"] for one in rank["devices"][0]["cards"]] == [True, False]
