@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true", help="not dry: on this machine's card")
     parser.add_argument("--keep", type=Path, help="write snapshots there, and leave them")
     parser.add_argument("--again", action="store_true", help="judge what --keep has; run nothing")
+    parser.add_argument("--every", type=int, default=1, help="only each so many recordings")
     parser.add_argument("--at-once", type=int, default=2, help="how many programs run at a time")
     asked = parser.parse_args()
     began = time.monotonic()
@@ -66,6 +67,7 @@ def run(folder: Path, asked: argparse.Namespace) -> tuple[list[Judged], int]:
     environment["PYTHONPATH"] = environment["PYTHONPATH"].removeprefix(f"{INSIDE}{os.pathsep}")
     command = [asked.python, "-m", "tests.truth.planted.server", str(folder)]
     command += ["--only", *asked.only, "--kinds", *asked.kinds, "--at-once", str(asked.at_once)]
+    command += ["--every", str(asked.every)]
     judged = []
     failed = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

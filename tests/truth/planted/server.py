@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--kinds", nargs="*", default=list(truth.KINDS))
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=2)
     asked = parser.parse_args()
     for module in pkgutil.iter_modules(programs.__path__):
@@ -36,7 +37,7 @@ def main() -> None:
         for name, program in truth.programs.items()
         if not asked.only or any(text in name for text in asked.only)
     ]
-    cases = [(program, kind) for program in chosen for kind in asked.kinds]
+    cases = [(program, kind) for program in chosen for kind in asked.kinds][:: asked.every]
     print(json.dumps(len(cases)), flush=True)
     gc.collect()
     gc.freeze()

@@ -260,8 +260,9 @@ class _Search:
         usage, replay = self.usage, self.usage.replay
         pieces = self.found.pieces
         summed = sum_steps(usage, pieces)
-        if _lets_go_of_all(summed, pieces, replay):
-            pieces = pieces[:-1]
+        judged = _before_the_end(summed, pieces, self.found, replay)
+        if judged < len(pieces):
+            pieces = pieces[:judged]
             summed = sum_steps(usage, pieces)
         levels = [summed.level, *(step.end_bytes for step in summed.steps)]
         warm = len(pieces) // 3
@@ -367,15 +368,19 @@ class _Search:
         return tuple(found)
 
 
-def _lets_go_of_all(summed: Summed, pieces: Sequence[Piece], replay: Replay) -> bool:
-    """Whether the last step has the end of the program, after which less is live than after any of
-    the later steps: what leaked is gone by then, too."""
-    later = [step.end_bytes for step in summed.steps[len(pieces) // 3 : -1]]
-    return (
-        len(pieces) > LEAST_STEPS
-        and pieces[-1].stop == replay.events
-        and summed.steps[-1].end_bytes < min(later)
-    )
+def _before_the_end(summed: Summed, pieces: Sequence[Piece], found: Found, replay: Replay) -> int:
+    """How many of the steps come before the end of the program, where it lets go of what leaked,
+    too: the last step is of that if less is live after it than after each later step before it. Of
+    windows it may be several."""
+    count = len(pieces)
+    if not pieces or pieces[-1].stop < replay.events:
+        return count
+    windows = found.source is not None and found.source.kind == "windows"
+    least = max(LEAST_STEPS, count * 3 // 4 if windows else count - 1)
+    ends = [step.end_bytes for step in summed.steps]
+    while count > least and ends[count - 1] < min(ends[len(pieces) // 3 : count - 1]):
+        count -= 1
+    return count
 
 
 def _growing(summed: Summed, levels: list[int], young: list[int], warm: int) -> int:

@@ -283,7 +283,10 @@ def _leaks(device: DeviceOverview) -> str:
     else:
         maybe = [one for one in leaks.once if one.odds >= 1]
         if not maybe:
-            return f"none {over}"
+            few = ", which are few" if leaks.unsure else ""
+            more = leaks.growing_bytes_per_step
+            growing = f"; each {unit} needs {size(more)} more than the last" if more else ""
+            return f"none {over}{few}{growing}"
         first = max(maybe, key=lambda one: one.odds)
         return f"none is sure {over}; {first.label} may leak (odds {odds_words(first.odds)})"
     out = leaks.runs_out

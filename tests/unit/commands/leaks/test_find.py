@@ -260,3 +260,100 @@ def test_filters_leave_the_steps_as_they_are() -> None:
     assert len(left.leaks) == 1
     nothing = leaks_report(snap, filters=Filters(exclude=("keep",)), by="file").devices[0]
     assert (nothing.leaks, nothing.whole_bytes_per_step, nothing.steps) == ((), 0, whole.steps)
+
+
+class Loop:
+    """Steps of a program that ends each with its optimizer, by lines that allocate."""
+
+    def __init__(self) -> None:
+        self.made = SnapshotBuilder()
+        self.next = 1 << 40
+        self.live: dict[int, list[tuple[int, int]]] = {}
+
+    def keep(self, line: int, size: int) -> None:
+        self.made.alloc(self.next, size, frames=[("train", "/home/ana/train.py", line)])
+        self.live.setdefault(line, []).append((self.next, size))
+        self.next += 1 << 30
+
+    def let_go(self, line: int, which: int = 0) -> None:
+        self.made.free(*self.live[line].pop(which))
+
+    def work(self, size: int = MIB) -> None:
+        self.keep(1, size)
+        self.let_go(1)
+        optimizer: list[FrameSpec] = [
+            ("step", "/v/torch/optim/adam.py", 200),
+            ("train", "/home/ana/train.py", 2),
+        ]
+        self.made.alloc(self.next, KIB, frames=optimizer).free(self.next, KIB)
+        self.next += 1 << 30
+
+    def report(self) -> DeviceLeaks:
+        return device_of(build.dump(self.made.build()))
+
+
+def test_a_buffer_that_swaps_its_entries_is_no_leak() -> None:
+    loop = Loop()
+    for _ in range(100):
+        loop.keep(10, 64 * KIB)
+    for _ in range(60):
+        loop.let_go(10)
+        loop.keep(11, 64 * KIB)
+        loop.work()
+    device = loop.report()
+    assert (device.leaks, device.leaks_total, device.whole_bytes_per_step) == ((), 0, 0)
+    assert device.runs_out is None
+    assert [one.frames[0].line for one in device.once] == [11]
+
+
+def test_a_step_that_needs_more_than_the_last_is_no_leak() -> None:
+    loop = Loop()
+    for k in range(60):
+        loop.keep(10, (8 + k) * KIB)
+        if k:
+            loop.let_go(10)
+        loop.work((100 + 20 * k) * KIB)
+    device = loop.report()
+    assert (device.leaks, device.whole_bytes_per_step) == ((), 0)
+    # The work, and the next of the tensors, which is there before the last one is let go of.
+    assert device.growing_bytes_per_step == 21 * KIB
+
+
+def test_what_is_carried_along_leaks() -> None:
+    loop = Loop()
+    for k in range(60):
+        loop.keep(10, (8 + k) * KIB)
+        if k:
+            loop.let_go(10)
+        loop.work()
+    device = loop.report()
+    (leak,) = device.leaks
+    assert (leak.bytes_per_step, leak.replaced) == (KIB, True)
+    assert device.growing_bytes_per_step == 0
+
+
+def test_short_recordings_say_so() -> None:
+    loop = Loop()
+    for k in range(18):
+        if k % 6 == 5:
+            loop.keep(10, KIB)
+        loop.work()
+    device = loop.report()
+    assert (device.leaks, device.steps) == ((), 17)
+    assert device.unsure is not None
+    assert "12 judged steps are few" in device.unsure
+    for _ in range(40):
+        loop.work()
+    assert loop.report().unsure is None
+
+
+def test_the_end_of_the_program_is_not_judged() -> None:
+    loop = Loop()
+    for _ in range(40):
+        loop.keep(10, 8 * KIB)
+        loop.work()
+    while loop.live[10]:
+        loop.let_go(10)
+    device = loop.report()
+    (leak,) = device.leaks
+    assert leak.bytes_per_step == 8 * KIB
