@@ -14,7 +14,7 @@ from typing import Any
 
 from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
-from memreplay.analysis.code.plumbing import file_rank, function_rank
+from memreplay.analysis.code.plumbing import OUTERMOST, file_rank, function_rank
 from memreplay.snapshot.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
@@ -261,9 +261,14 @@ def units(n_bytes: int) -> str:
 
 
 def put_down_to(frames: Sequence[FrameTuple]) -> FrameTuple:
-    """The innermost frame of the user's; of plumbing the one that says most."""
+    """The innermost frame of the user's; of plumbing the one that says most: of nodes of autograd
+    and of operators the outermost."""
     user = [frame for frame in frames if file_rank(frame[1]) == 0]
-    return user[0] if user else min(frames, key=lambda frame: function_rank(frame[0]))
+    if user:
+        return user[0]
+    ranks = [function_rank(frame[0]) for frame in frames]
+    best = [frame for frame, rank in zip(frames, ranks, strict=True) if rank == min(ranks)]
+    return best[-1] if min(ranks) in OUTERMOST else best[0]
 
 
 def frame_label(frame: FrameTuple) -> str:

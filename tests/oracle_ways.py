@@ -16,7 +16,7 @@ from typing import Any
 import memreplay as mr
 from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
-from memreplay.analysis.code.plumbing import ranks
+from memreplay.analysis.code.plumbing import OUTERMOST, ranks
 from memreplay.analysis.groups.dimensions import OUTSIDE
 from memreplay.analysis.groups.grouping import pool_label, stream_label
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
@@ -92,13 +92,15 @@ class Named:
         return self.file_rank[self.strings[frame[1]]] == 0
 
     def _own(self, frames: oracle.Stack) -> oracle.FrameTuple:
-        """What a stack is put down to: its innermost frame of the lowest rank."""
-        return min(
-            frames,
-            key=lambda one: (
-                self.file_rank[self.strings[one[1]]] and self.function_rank[self.strings[one[0]]]
-            ),
-        )
+        """What a stack is put down to: its innermost frame of the lowest rank; of nodes of autograd
+        and of operators the outermost."""
+        ranks = [
+            rank if rank <= 1 else self.function_rank[self.strings[one[0]]]
+            for one in frames
+            for rank in [self.file_rank[self.strings[one[1]]]]
+        ]
+        best = [one for one, rank in zip(frames, ranks, strict=True) if rank == min(ranks)]
+        return best[-1] if min(ranks) in OUTERMOST else best[0]
 
     def _bytes(self, row: int, carried: bool) -> int:
         native = self.usage.native

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memreplay.analysis.code.operators import backward_of
+from memreplay.analysis.code.naming import short_function
 from memreplay.analysis.groups.tree import Call, CallTree
 from memreplay.render.document import Place, Row, Table
 from memreplay.render.holders import place_of, share
@@ -65,10 +65,10 @@ def _without_code(call: Call, *, ends_here: bool) -> Row | None:
     """The line of what has no code of the user's; `ends_here`: stacks have no other frame."""
     if not call.frames:
         return replace(_row_of(call, Place(call.label)), style="dim")
-    node = backward_of(call.frames)
-    if node and ends_here and len(call.frames) == 1 and call.level == 1:
+    if ends_here and len(call.frames) == 1 and call.level == 1:
         # As in tables: what an autograd thread ran, which no code of the user's is on.
-        return _row_of(call, Place(f"{node} (autograd)"))
+        short = short_function(call.frames[0].function)
+        return _row_of(call, Place(short)) if short else None
     return None
 
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from memreplay.analysis.code.operators import backward_of, operator_of
-from memreplay.analysis.code.plumbing import library_of
+from memreplay.analysis.code import naming
+from memreplay.analysis.code.plumbing import library_of, shown_frame
 from memreplay.analysis.groups.grouping import part_label
 from memreplay.render.document import Below, Place, Row, Style, Table
 from memreplay.render.units import count, counted, percent, size
@@ -137,10 +137,10 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
     if by in _NAMED:
         return Row((*numbers, Place(one.label)))
     if not frames:
-        return Row((*numbers, Place(one.label)), style="dim")
+        return Row((*numbers, Place(one.label, note=one.note)), style="dim")
     if by != "stack":
-        node = "" if user else backward_of(frames)
-        return Row((*numbers, Place(f"{node} (autograd)") if node else place_of(frames[0])))
+        name = naming.place_of(frames[0]) if user else naming.name_of_frame(frames[0])
+        return Row((*numbers, Place(*name)))
     if all_frames:
         chosen = frozenset(user)
         below: Below = tuple(
@@ -148,18 +148,22 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
             for index, frame in enumerate(frames[1:], 1)
         )
         return Row((*numbers, place_of(frames[0])), below)
+    place = Place(*naming.name_of_stack(frames, user, one.libraries))
     if not user:
-        return _plumbing_row(numbers, one)
-    inner = min((user[0], *one.libraries[:1]))
-    place = place_of(frames[user[0]], operator_of(frames[:inner]))
-    lines = [] if inner == user[0] else [_via(frames[inner])]
+        return Row((*numbers, place), _below_plumbing(frames))
+    via = via_of(one)
+    lines = [] if via is None else [via]
     lines += [place_of(frames[index]) for index in user[1 : _MAX_FRAMES - len(lines)]]
     callers: Below = tuple((line, "dim") for line in lines)
     return Row((*numbers, place), callers)
 
 
-def _via(frame: Frame) -> Place:
-    """The library that the user's code called, by the frame of it that allocated."""
+def via_of(one: Coded) -> Place | None:
+    """The library that the user's code called, by the frame of it that allocated; None if it called
+    none."""
+    if not one.user or not one.libraries or one.libraries[0] > one.user[0]:
+        return None
+    frame = one.frames[one.libraries[0]]
     library = library_of(frame.file)
     return _prefixed(f"via {library}: " if library else "via ", frame)
 
@@ -198,19 +202,13 @@ def _place_way(one: Coded, ways: list[str]) -> int | None:
     return None
 
 
-def _plumbing_row(numbers: tuple[str, ...], one: Coded) -> Row:
-    """A stack without code of the user's, as those of autograd's threads: name what ran instead."""
-    frames = one.frames
-    operator, node = operator_of(frames), backward_of(frames)
-    if node:
-        return Row((*numbers, Place(f"{node} (autograd)", note=operator)))
-    if operator:
-        return Row((*numbers, Place(f"{operator} (PyTorch's own)")))
-    # The label is made of the frame that says most, which is rarely the innermost.
-    said = (i for i, f in enumerate(frames) if f.function and one.label.startswith(f.function))
-    at = next(said, 0)
-    below: Below = tuple((place_of(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
-    return Row((*numbers, place_of(frames[at])), below)
+def _below_plumbing(frames: tuple[Frame, ...]) -> Below:
+    """The callers of a stack without code of the user's; none if a node or an operator names it, as
+    those of autograd's threads: what called it says nothing."""
+    at = shown_frame(frames, ())
+    if naming.short_function(frames[at].function):
+        return ()
+    return tuple((place_of(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
 
 
 def _rest_row(found: Grouped, whole: int) -> Row:
@@ -278,26 +276,6 @@ def share(n_bytes: int, whole: int) -> float:
     return n_bytes / whole if whole else 0.0
 
 
-def place_of(frame: Frame, note: str = "") -> Place:
+def place_of(frame: Frame) -> Place:
     """A frame as a place in code, shortened later to the width there is."""
-    # "??" is how the C++ unwinder says that it knows no file.
-    file = "" if frame.file == "??" else frame.file
-    unknown = "(C++, no file known)" if frame.file == "??" else "(no file known)"
-    library = file.rpartition("/")[2]
-    # Of a shared library the unwinder says how far into it, which is no line.
-    if library.endswith(".so") or ".so." in library:
-        return Place(_without_arguments(frame.function), file, 0, note)
-    return Place(frame.function if frame.function or file else unknown, file, frame.line, note)
-
-
-def _without_arguments(function: str) -> str:
-    """`at::native::copy_` of its whole signature, as C++ spells it out."""
-    name = function.removesuffix(" const")
-    if not name.endswith(")"):
-        return function
-    depth = 0
-    for at in range(len(name) - 1, -1, -1):
-        depth += (name[at] == ")") - (name[at] == "(")
-        if depth == 0:
-            return name[:at] or function
-    return function
+    return Place(*naming.place_of(frame))

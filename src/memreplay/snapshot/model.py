@@ -7,7 +7,7 @@ start, before the first event.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
@@ -56,22 +56,23 @@ class Frame(Record, frozen=True):
 
 
 class Label(Record, frozen=True):
-    """What a group is called; `frames`, `user` and `libraries` as in Group."""
+    """What a group is called; `frames`, `user`, `libraries` and `note` as in Group."""
 
     text: str
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
     libraries: tuple[int, ...] = ()
+    note: str = ""
 
 
 class Coded(Record, frozen=True, kw_only=True):
     """What has a stack. Its fields come after those of the records that are made of it."""
 
-    text_only = ("of",)
+    text_only: ClassVar[tuple[str, ...]] = ("of", "note")
 
     label: str
-    """A short name for people, made of the innermost frame of the user's code (else of the frame
-    that says most); in parentheses if there is no stack. Its wording may change."""
+    """A short name for people: the innermost frame of the user's code and the operator that it
+    called, or else what ran; in parentheses if there is no stack. Its wording may change."""
     user: tuple[int, ...] = ()
     """Which of `frames`, by index, are the user's own code, innermost first: not of installed
     libraries, nor the plumbing of PyTorch, Python or C++. If a stack has no such frames, those of
@@ -86,6 +87,8 @@ class Coded(Record, frozen=True, kw_only=True):
     that has any."""
     of: tuple[Label, ...] = ()
     """What each of several ways calls it."""
+    note: str = ""
+    """More words behind the label, for people: how to learn more of it."""
 
 
 class Group(Coded, frozen=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.late import Late
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from memreplay.snapshot.model import Frame
 
@@ -15,11 +16,13 @@ _OPERATOR = Late(r"at::_ops::(\w+)::(?:call|redispatch)\b", ("at::_ops::",))
 _NODE = Late(r"torch::autograd::(?:generated::)?(\w+)::apply\b", ("torch::autograd::",))
 
 
+@lru_cache(maxsize=1 << 13)
 def operator_in(function: str) -> str:
     """`linear`: the operator that a frame's function stands for; else empty."""
     return _found(_OPERATOR, function)
 
 
+@lru_cache(maxsize=1 << 13)
 def node_in(function: str) -> str:
     """`MulBackward0`: the node that it stands for; else empty."""
     return _found(_NODE, function)
@@ -30,7 +33,7 @@ def outermost_operator(frames: Iterable[Frame]) -> str:
 
     The innermost would nearly always be some kind of `empty`.
     """
-    return _last(_OPERATOR, frames)
+    return _last(operator_in, frames)
 
 
 def operator_of(frames: Iterable[Frame]) -> str:
@@ -41,13 +44,13 @@ def operator_of(frames: Iterable[Frame]) -> str:
 
 def backward_of(frames: Iterable[Frame]) -> str:
     """`MulBackward0`: the node that ran; empty where the stack is not of a backward."""
-    return _last(_NODE, frames)
+    return _last(node_in, frames)
 
 
-def _last(pattern: Late, frames: Iterable[Frame]) -> str:
+def _last(of: Callable[[str], str], frames: Iterable[Frame]) -> str:
     name = ""
     for frame in frames:
-        name = _found(pattern, frame.function) or name
+        name = of(frame.function) or name
     return name
 
 

@@ -1,8 +1,9 @@
 """Tells the user's code from libraries and plumbing: a rank a string, for files and functions.
 
 Rank 0 is the user's code, rank 1 that of installed libraries that are not PyTorch. A stack is put
-down to its innermost frame of the lowest rank, so ranks over 1 say which plumbing frame tells a
-reader most when no frame is of code.
+down to a frame of the lowest rank, so ranks over 1 say which plumbing frame tells a reader most
+when no frame is of code: the outermost node of autograd, else the outermost operator, else the
+innermost of what is left.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.late import Late
+from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.snapshot.code import Code
+    from memreplay.snapshot.model import Frame
 
-USER, LIBRARY, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(6)
+USER, LIBRARY, NODE, OPERATOR, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(8)
+# Of these a stack is put down to the outermost frame, as only that is what was asked for: the
+# innermost operator would nearly always be some kind of `empty`. The engine has the same numbers
+# (label.pxd).
+OUTERMOST = (NODE, OPERATOR)
 
 # Files of PyTorch, of Python itself, of C and C++, and of generated code. A file that is known only
 # as "" or "??" is a frame of C or C++. Plain text is looked for before any expression is compiled.
@@ -146,6 +153,10 @@ def _in_project(path: str, project: Sequence[str]) -> bool:
 
 def function_rank(function: str) -> int:
     """How much a plumbing frame says: an autograd node most, the allocator least."""
+    if node_in(function):
+        return NODE
+    if operator_in(function):
+        return OPERATOR
     # Signatures of C++ are long: a plain text is found faster in them than a pattern.
     if "Backward" in function and BACKWARD_FUNCTION.search(function):
         return BACKWARD
@@ -155,9 +166,21 @@ def function_rank(function: str) -> int:
         return ALLOCATOR
     if "_vectorcall" in function or INTERPRETER_FUNCTION.search(function):
         return OTHER
-    if function.startswith(("at::native::", "at::_ops::")) or PYTHON_NAME.search(function):
+    if function.startswith("at::native::") or PYTHON_NAME.search(function):
         return OPERATION
     return OTHER
+
+
+def shown_frame(frames: Sequence[Frame], user: Sequence[int]) -> int:
+    """Which frame a stack is put down to, as the engine's `label_frame`; `user` as in Group."""
+    if user:
+        return user[0]
+    best, best_rank = 0, ALLOCATOR + 1
+    for i, frame in enumerate(frames):
+        rank = function_rank(frame.function)
+        if rank < best_rank or (rank == best_rank and rank in OUTERMOST):
+            best, best_rank = i, rank
+    return best
 
 
 def ranks(code: Code, project: Sequence[str] = ()) -> tuple[bytes, bytes]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.analysis.code.naming import name_of_stack
+from memreplay.analysis.code.plumbing import shown_frame
 from memreplay.analysis.comparing.code import Stacks, operator_below
 from memreplay.analysis.comparing.matching import Match, match_stacks, same_functions
 from memreplay.analysis.comparing.records import DiffRow, Status
-from memreplay.analysis.comparing.sides import REST, Sided, frame_words, trimmed
+from memreplay.analysis.comparing.sides import REST, Sided, trimmed
 from memreplay.snapshot.model import Group, Label
 
 if TYPE_CHECKING:
@@ -162,10 +164,7 @@ def _indices(group: Group, of: Callable[[Label], tuple[int, ...]]) -> tuple[int,
 
 def _place(label: Label) -> tuple[int, ...]:
     """The frame that a stack is put down to."""
-    if label.user or not label.frames:
-        return label.user[:1]
-    named = (i for i, frame in enumerate(label.frames) if frame_words(frame) == label.text)
-    return (next(named, 0),)
+    return (shown_frame(label.frames, label.user),) if label.frames else ()
 
 
 def _kind(group: Group) -> str:
@@ -178,8 +177,8 @@ def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
     if _code(first) == match.frames:
         whole = Label(first.label, first.frames, first.user, first.libraries)
         return _row(whole, base, new, first.of)
-    at = match.frames[match.user[0] if match.user else 0]
-    label = ", ".join(filter(None, (_kind(first), frame_words(at))))
+    name = name_of_stack(match.frames, match.user)
+    label = ", ".join(filter(None, (_kind(first), name.words)))
     others = {label.frames[i] for label in _ways(first) for i in label.libraries}
     libraries = tuple(
         i for i, frame in enumerate(match.frames) if frame in others and i not in match.user

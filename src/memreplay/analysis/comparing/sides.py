@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from msgspec import UNSET
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED, merged_rules
+from memreplay.analysis.code.naming import name_of_stack
 from memreplay.analysis.code.native import frames_among, frames_of, frames_of_both
-from memreplay.analysis.code.plumbing import is_native
+from memreplay.analysis.code.plumbing import is_native, shown_frame
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
 from memreplay.analysis.comparing.records import Phase, Side
 from memreplay.analysis.groups.kinds import NO_STACK
@@ -472,20 +473,9 @@ def other_ranges(base: ComparedSide, new: ComparedSide) -> tuple[EventRange, Eve
     return base.range, new.range
 
 
-def frame_words(frame: Frame) -> str:
-    """A frame as labels of groups have it."""
-    if not frame.line and frame.file in ("", "??"):
-        return frame.function
-    end = f":{frame.line}" if frame.line else ""
-    return f"{frame.function} {frame.file}{end}"
-
-
 def placed(group: Coded) -> Frame | None:
     """The frame that a group's stack is put down to; None where it has none."""
-    if group.user:
-        return group.frames[group.user[0]]
-    label = next((one.text for one in group.of if one.frames), group.label)
-    return next((frame for frame in group.frames if frame_words(frame) == label), None)
+    return group.frames[shown_frame(group.frames, group.user)] if group.frames else None
 
 
 def trimmed(groups: Iterable[Group]) -> list[Group]:
@@ -495,16 +485,19 @@ def trimmed(groups: Iterable[Group]) -> list[Group]:
     for group in groups:
         frames = tuple(group.frames[i] for i in group.user)
         user = tuple(range(len(frames)))
-        if not frames and group.frames:
-            put_down = placed(group)
-            frames = group.frames[:1] if put_down is None else (put_down,)
-        key = group.label, frames
+        label = group.label
+        if not frames and (at := placed(group)) is not None:
+            frames = (at,)
+        if not group.of and len(frames) < len(group.frames):
+            # Not with the operator: its frames are left out.
+            label = name_of_stack(frames, user).words
+        key = label, frames
         before = found.get(key)
         n_bytes, count = group.bytes, group.count
         if before is not None:
             n_bytes, count = n_bytes + before.bytes, count + before.count
         found[key] = Group(
-            label=group.label, bytes=n_bytes, count=count, share=0.0, frames=frames, user=user
+            label=label, bytes=n_bytes, count=count, share=0.0, frames=frames, user=user
         )
     return sorted(
         found.values(),

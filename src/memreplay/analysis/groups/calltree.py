@@ -72,7 +72,7 @@ def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> C
         names = {_groups.CALL_NO_STACK: _groups.NO_STACK, _groups.CALL_CARRIED: _groups.CARRIED}
         special = names.get(ids[0])
         label = (
-            dimensions.frame_label(ids[0 if shape.inverted else -1])
+            dimensions.call_label(ids, level, inverted=shape.inverted)
             if special is None
             else dimensions.label(usage, "stack", special).text
         )

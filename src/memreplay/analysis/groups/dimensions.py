@@ -14,6 +14,7 @@ import memreplay._core as _core
 from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins, only_python
 from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
+from memreplay.analysis.code.naming import name_of_frame, name_of_stack, place_of
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
+MORE_STACKS = 'record with stacks="all" to name it'
 OUTSIDE = "(outside of annotations)"
 NO_MODULE = "(in no module's forward)"
 NO_MODULE_RAN = "(in no module)"
@@ -80,9 +82,17 @@ class Dimensions:
         self._met: dict[int, Keys] = {}
         self._modules: dict[int, Keys] = {}
         self._origins: Origins | None = None
+        self._only_python: bool | None = None
         self._frames: tuple[list[int], list[int]] | None = None
         self._stacks: dict[int, Label] = {}
         self._texts: dict[tuple[int, str], list[str]] = {}
+
+    @property
+    def only_python(self) -> bool:
+        """Whether there are stacks, and none has C++ frames, which would say more."""
+        if self._only_python is None:
+            self._only_python = only_python(self.snap)
+        return self._only_python
 
     @property
     def hides_casts(self) -> bool:
@@ -150,9 +160,9 @@ class Dimensions:
         if name == _groups.CARRIED:
             return Label(BEFORE_RECORDING if self.snap.has_events else NO_EVENTS)
         if name == _groups.NO_STACK:
-            return Label(NO_STACK)
+            return Label(NO_STACK, note=MORE_STACKS if self.only_python else "")
         if by == "stack":
-            return self.stack_label(usage, name)
+            return self.stack_label(name)
         if by == "module":
             return self._module_label(usage, name)
         if by == "directory":
@@ -467,25 +477,30 @@ class Dimensions:
         return self.file_rank[self.snap.code.frame(frame)[1]]
 
     def frame_label(self, frame: int) -> str:
-        """A frame in a few words."""
-        at = self.snap.frame(frame)
-        if not at.line and at.file in ("", "??"):
-            return at.function
-        return f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+        """What a frame is called that stands for a whole stack."""
+        return name_of_frame(self.snap.frame(frame)).words
+
+    def call_label(self, frames: Sequence[int], level: int, *, inverted: bool) -> str:
+        """What a call of a tree is called: frames that have a line of it, the outermost first, or
+        if `inverted` the innermost."""
+        at = frames[0 if inverted else -1]
+        if level == 1 and len(frames) == 1:  # it may stand for a stack without code
+            return self.frame_label(at)
+        return place_of(self.snap.frame(at)).words
 
     def label_frame(self, usage: Usage, stack: int) -> int:
         """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
         return usage.label_frame(stack, self.file_rank, self.function_rank)
 
-    def stack_label(self, usage: Usage, stack: int) -> Label:
-        """A stack, called after the frame that it is put down to. Spelled out once."""
+    def stack_label(self, stack: int) -> Label:
+        """A stack, called after the frame that it is put down to (naming.py). Spelled out once."""
         if stack in self._stacks:
             return self._stacks[stack]
         ids = self.snap.code.stack(stack) if self._fewer is None else self._fewer.stack(stack)
         user, libraries = code_of(list(map(self.rank, ids)))
-        shown = usage.label_frame(stack, self.file_rank, self.function_rank)
         frames = tuple(map(self.snap.frame, ids))
-        found = self._stacks[stack] = Label(self.frame_label(shown), frames, user, libraries)
+        text = name_of_stack(frames, user, libraries).words
+        found = self._stacks[stack] = Label(text, frames, user, libraries)
         return found
 
     def _module_label(self, usage: Usage, path: int) -> Label:

@@ -115,6 +115,7 @@ class Grouper:
             user=shown.user,
             of=of,
             libraries=shown.libraries,
+            note=shown.note,
         )
 
     def keyed_groups(
@@ -164,6 +165,7 @@ class Grouper:
             user=label.user,
             of=(),
             libraries=label.libraries,
+            note=label.note,
         )
 
     def stack_label(self, usage: Usage, name: int) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.moments.records import DeviceStages
 from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation, Stack
 from memreplay.render.calltree import tree_table
@@ -23,7 +24,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.fit import cut_right
 from memreplay.render.headline import moment_phrases
-from memreplay.render.holders import coded_row, holder_tables, place_of, share
+from memreplay.render.holders import coded_row, holder_tables, share
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import (
     count,
@@ -159,8 +160,8 @@ def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
             lived += f", {counted(one.free_event - one.alloc_event, 'event')}"
     pairs = [("block", there), ("lives", lived), ("made at", one.label)]
     if one.freed_at is not None:
-        at = place_of(one.freed_at)
-        pairs.append(("freed at", f"{at.function}  {at.file}" + (f":{at.line}" if at.line else "")))
+        at = name_of_frame(one.freed_at)
+        pairs.append(("freed at", f"{at.function}  {at.place}".strip()))
     return pairs
 
 
@@ -251,6 +252,6 @@ def _stack_row(stack: Stack, report: AtReport) -> Row:
 def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, row: Row) -> Row:
     below = row.below
     if one.freed_at is not None:
-        at = place_of(one.freed_at)
+        at = name_of_frame(one.freed_at)
         below = (*below, (Place(f"freed: {at.function}", at.file, at.line), "dim"))
     return Row((*numbers, *row.cells), below, row.style)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED
-from memreplay.commands.explore.rows.row import Line, Shown, frame_texts
+from memreplay.commands.explore.rows.row import Line, Shown, frame_texts, named_line
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When
 from memreplay.texts import clean
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.comparing.sides import SnapshotSide
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
-    from memreplay.snapshot.model import Frame
+    from memreplay.snapshot.model import By, Frame
 
 OPEN_SHARE = 0.05  # of the largest change: calls with more are open from the start
 
@@ -29,7 +29,8 @@ class DifferenceRows:
 
     titles: tuple[str, ...] = ("change", "before", "after")
 
-    def __init__(self, found: Sequence[DiffRow]) -> None:
+    def __init__(self, found: Sequence[DiffRow], by: By) -> None:
+        self.by = by
         self.found = [row for row in found if row.status != "same"]
         self.most = max((abs(row.change_bytes) for row in self.found), default=0)
         self.note = "" if self.found else "both hold the same"
@@ -40,7 +41,7 @@ class DifferenceRows:
     def line(self, at: int) -> Line:
         row = self.found[at]
         cells = signed_size(row.change_bytes), size(row.base_bytes), size(row.new_bytes)
-        return Line(cells, clean(row.label), abs(row.change_bytes) / self.most)
+        return named_line(cells, row, abs(row.change_bytes) / self.most, self.by)
 
     def key(self, at: int) -> Hashable:
         row = self.found[at]
@@ -206,7 +207,7 @@ class Differences:
         found = self._compared(base, new, by)
         if new.view == "tree" and new.measure != "reserved":
             return DifferenceTree(found, inverted=new.inverted, is_open=self.open.get)
-        return DifferenceRows(folded(found) if by == "stack" and not new.whole else found)
+        return DifferenceRows(folded(found) if by == "stack" and not new.whole else found, by)
 
     def _compared(self, base: Look, new: Look, by: str) -> list[DiffRow]:
         from memreplay.analysis.comparing.rows import compared

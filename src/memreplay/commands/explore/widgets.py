@@ -15,7 +15,8 @@ from textual.widget import Widget
 from memreplay.commands.explore.curve import FINE, Chars, picture
 from memreplay.commands.explore.palette import Palette
 from memreplay.commands.explore.rows.row import Line, Rows
-from memreplay.render.fit import cell_width, cut_left, cut_right
+from memreplay.render.document import Place
+from memreplay.render.fit import cell_width, cut_left, cut_right, fit_place
 from memreplay.render.units import size
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 SCALE = 10  # cells of the numbers beside a curve
 LEAST_PATH = 10  # cells of a path of which the beginning is cut
+LEAST_PLACE = 8  # cells of a place behind another one
+WHOLE_PLACE = 40  # with its function
 
 
 def in_ascii(strip: Strip) -> Strip:
@@ -79,6 +82,19 @@ def fitted(text: str, width: int) -> str:
     if slash and cell_width(path) - over >= LEAST_PATH:
         return f"{name} {cut_left(slash[1] + path, width - cell_width(name) - 1)}"
     return cut_right(text, width)
+
+
+def fitted_places(places: Sequence[Place], width: int) -> str:
+    """The first place in so many cells, and behind it what there is room for of the others: where
+    there is little, the end of the file's name and the line."""
+    text = fit_place(places[0], width)
+    for place in places[1:]:
+        room = width - cell_width(text) - 2
+        if room < LEAST_PLACE:
+            break
+        name = Place(file=place.file.rpartition("/")[2], line=place.line)
+        text = f"{text}  {fit_place(place if room >= WHOLE_PLACE else name, room)}"
+    return text
 
 
 class CurveView(Text):
@@ -275,7 +291,8 @@ class RowsView(Text):
         lead = "  " * deep + (f"{palette.signs[line.sign]} " if line.sign else "  ") * (
             line.level > 0 or bool(line.sign)
         )
-        text = fitted(line.text, max(room - len(lead), 1))
+        width = max(room - len(lead), 1)
+        text = fitted_places(line.places, width) if line.places else fitted(line.text, width)
         own = palette.plain if not line.dim else palette.dim
         if found(line.text):
             own = own + palette.found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.analysis.code.naming import name_of_stack
 from memreplay.analysis.comparing.records import PHASES, LimitKind
 from memreplay.analysis.comparing.sides import (
     REST,
@@ -449,10 +450,12 @@ def _by_line(causes: list[Cause]) -> list[Cause]:
 
 
 def _cause(one: Coded, n_bytes: int) -> Cause:
-    frame = placed(one)
-    if frame is None:
+    if (frame := placed(one)) is None:
         return Cause(one.label, n_bytes)
-    return Cause(one.label, n_bytes, None, frame.function, frame.file, frame.line)
+    name = name_of_stack(one.frames, one.user)
+    # The file as it was recorded, unless the name says that there is none that a person could open.
+    file = frame.file if name.file else ""
+    return Cause(one.label, n_bytes, None, name.function, file, name.line)
 
 
 def _cause_of_row(row: DiffRow) -> Cause:

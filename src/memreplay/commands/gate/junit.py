@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
-from memreplay.commands.gate.words import rule_words, scope_words
+from memreplay.commands.gate.result import Finding, GatedFile, GateReport
+from memreplay.commands.gate.words import cause_name, rule_words, scope_words
 from memreplay.texts import clean, xml_inert
 
 
@@ -53,15 +53,10 @@ def _case(file: GatedFile, finding: Finding) -> ElementTree.Element:
     elif finding.failed:
         failure = ElementTree.SubElement(case, "failure", type=finding.kind, message=words)
         failure.text = "\n".join(
-            clean(_place(one) if one.file else one.label) for one in finding.causes
+            clean(cause_name(one).words if one.file else one.label) for one in finding.causes
         )
     elif finding.outcome == "skipped":
         ElementTree.SubElement(case, "skipped", message=words)
     else:
         ElementTree.SubElement(case, "system-out").text = words
     return case
-
-
-def _place(cause: Cause) -> str:
-    line = f":{cause.line}" if cause.line else ""
-    return f"{cause.function} ({cause.file}{line})"

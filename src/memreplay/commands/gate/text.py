@@ -6,11 +6,11 @@ from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
 from memreplay.commands.gate.shown import rest_words, rows_of, shown_files
 from memreplay.commands.gate.words import (
     actual_words,
+    cause_name,
     causes_words,
     limit_words,
     of_words,
     phase_rows,
-    pytorch_words,
     rule_words,
 )
 from memreplay.render.document import Block, Document, Heading, Note, Place, Row, Table
@@ -76,10 +76,7 @@ def _actual(finding: Finding) -> str:
 
 
 def _place(cause: Cause) -> Place | str:
-    if not cause.file:
-        return cause.label
-    short = pytorch_words(cause)
-    return Place(short) if short else Place(cause.function, cause.file, cause.line)
+    return Place(*cause_name(cause)) if cause.file else cause.label
 
 
 def _causes(finding: Finding) -> list[Block]:

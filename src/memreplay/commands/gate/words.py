@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memreplay.analysis.code.operators import backward_of, operator_of
+from memreplay.analysis.code.naming import Name, name_of_frame
 from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.render.fit import cut_right
@@ -196,28 +196,18 @@ def actual_words(finding: Finding) -> str:
     return size(finding.actual_bytes)
 
 
-def pytorch_words(cause: Cause) -> str:
-    """What PyTorch's own C++ is called for short: `BmmBackward0 (autograd)`; empty for others."""
-    frames = (Frame(cause.function, cause.file, cause.line),)
-    words = ""
-    if node := backward_of(frames):
-        words = f"{node} (autograd)"
-    elif operator := operator_of(frames):
-        words = f"{operator} (PyTorch's own)"
-    elif cause.function.startswith(("at::", "c10::", "torch::")):  # without what it takes
-        words = cause.function.partition("(")[0]
-    return cut_right(clean(words), MOST_CELLS)
+def cause_name(cause: Cause) -> Name:
+    """The name of the place that a cause has."""
+    return name_of_frame(Frame(cause.function, cause.file, cause.line))
 
 
 def cause_words(cause: Cause) -> str:
     """`forward model.py:72`, or what stands for no place: `BmmBackward0 (autograd)`."""
     if not cause.file:
         return cut_right(clean(cause.label), MOST_CELLS)
-    if short := pytorch_words(cause):
-        return short
-    name = cut_right(clean(cause.file.replace("\\", "/").rpartition("/")[2]), MOST_CELLS)
-    function = cut_right(clean(cause.function), MOST_CELLS)
-    return f"{function} {name}".strip() + (f":{cause.line}" if cause.line else "")
+    at = cause_name(cause)
+    file = cut_right(clean(at.file.replace("\\", "/").rpartition("/")[2]), MOST_CELLS)
+    return at._replace(function=cut_right(clean(at.function), MOST_CELLS), file=file).words
 
 
 def brief(n_bytes: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.analysis.code.operators import backward_of, operator_of
+from memreplay.analysis.code.naming import name_of_stack
 from memreplay.commands.segments.result import (
     ChangeGroup,
     DeviceSegments,
@@ -10,6 +10,7 @@ from memreplay.commands.segments.result import (
     SegmentsReport,
 )
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.holders import place_of
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, percent, signed_duration, signed_size, size
 from memreplay.snapshot.model import Frame
@@ -156,10 +157,4 @@ def _place(change: SegmentChange) -> Place | str:
 
 def _named(place: Frame, is_user: bool, frames: tuple[Frame, ...]) -> Place:
     """The user's code; else what ran: no Python code of the user's is on autograd's threads."""
-    if not is_user:
-        if node := backward_of(frames):
-            return Place(f"{node} (autograd)")
-        if operator := operator_of(frames):
-            return Place(f"{operator} (PyTorch's own)")
-    file = "" if place.file == "??" else place.file
-    return Place(place.function, file, place.line)
+    return place_of(place) if is_user else Place(*name_of_stack(frames, ())[:3])

@@ -4,6 +4,8 @@ from memreplay.engine.replay.replay cimport Replay
 
 cdef enum:
     CODE = 1    # the highest rank of code: 0 is the user's, 1 a library's; above it is plumbing
+    NODE = 2        # a node of autograd, and an operator: of these the outermost frame counts
+    OPERATOR = 3    # (plumbing.py has the same numbers)
 
 
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,

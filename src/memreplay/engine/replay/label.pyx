@@ -1,4 +1,5 @@
-"""What a stack is put down to: its innermost frame of the lowest rank.
+"""What a stack is put down to: its innermost frame of the lowest rank, or its outermost one if that
+is a node of autograd or an operator.
 
 Rank 0 is the user's code, rank 1 that of the libraries it calls, and higher ranks are plumbing that
 says less and less. Ranks come from the caller, a byte a string id.
@@ -23,7 +24,7 @@ cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_r
         rank = file_rank[frames[ids[i]].file]
         if rank > CODE:
             rank = function_rank[frames[ids[i]].name]
-        if rank < best_rank:
+        if rank < best_rank or (rank == best_rank and (rank == NODE or rank == OPERATOR)):
             best_rank = rank
             best = ids[i]
             if rank == 0:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.code.plumbing import USER
 from memreplay.export.tables.arrow import numbers
 from memreplay.export.tables.ways import NO_FRAME, group_numbers
-from memreplay.export.tables.words import string_words
+from memreplay.export.tables.words import Words, string_words
+from memreplay.snapshot.model import Frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,10 +29,30 @@ class Callers:
         self.snap = snap
         self.dimensions = dimensions
         frames = snap.frames
-        self.functions = string_words(snap, frames.function)
+        self.functions = Words(self._function, frames.function)
         self.files = string_words(snap, frames.file)
         rank = np.frombuffer(dimensions.file_rank, dtype=np.uint8)
         self.is_user = rank[frames.file] == USER if len(frames) else np.zeros(0, dtype=bool)
+        self.has_file, self.has_line = self._places()
+
+    def _function(self, string: int) -> str | None:
+        """A function as naming.py calls it."""
+        text = self.snap.text(string)
+        return text and name_of_frame(Frame(text, "", 0)).function
+
+    def _places(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Of each frame whether its name has a file, and a line."""
+        frames = self.snap.frames
+        if not len(frames):
+            return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+        pairs, of_frame = np.unique(
+            np.stack([frames.function, frames.file]).astype(np.int64), axis=1, return_inverse=True
+        )
+        text = self.snap.code.string
+        named = [name_of_frame(Frame(text(a), text(b), 1)) for a, b in pairs.T.tolist()]
+        of_frame = of_frame.reshape(-1)
+        has_file = np.array([bool(one.file) for one in named])[of_frame]
+        return has_file, has_file & np.array([bool(one.line) for one in named])[of_frame]
 
     def columns(
         self, usage: Usage, events: NDArray[Any] | None, blocks: NDArray[Any] | None
@@ -43,13 +65,15 @@ class Callers:
         if len(frames):
             function, file, line = frames.function[at], frames.file[at], frames.line[at]
             is_user = self.is_user[at]
+            no_file, no_line = missing | ~self.has_file[at], missing | ~self.has_line[at]
         else:
             function = file = np.zeros(len(at), dtype=np.uint32)
             line, is_user = at, np.zeros(len(at), dtype=bool)
+            no_file = no_line = missing
         return {
             "function": self.functions.column(function, missing),
-            "file": self.files.column(file, missing),
-            "line": numbers(line, missing),
+            "file": self.files.column(file, no_file),
+            "line": numbers(line, no_line),
             "is_user": numbers(is_user, missing),
         }
 

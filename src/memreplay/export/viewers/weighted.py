@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import resolve
@@ -78,7 +79,7 @@ class Paths:
         self.all_frames = all_frames
         self.grouper = Grouper(snap, "stack")
         self.frames: list[Frame] = []
-        self._number: dict[int | str, int] = {}
+        self._number: dict[Hashable, int] = {}
         ranks = self.grouper.file_rank
         code = snap.code
         self._own = bytes(ranks[code.frame(i)[1]] <= LIBRARY for i in range(code.frames))
@@ -122,13 +123,18 @@ class Paths:
         ids: Sequence[int] = self.snap.code.stack(stack)
         if not self.all_frames:
             own = self._own
-            ids = [i for i in ids if own[i]] or [self.grouper.label_frame(usage, stack)]
+            if not (code := [i for i in ids if own[i]]):
+                # What ran, as no code of the user's is on autograd's threads.
+                at = self.grouper.label_frame(usage, stack)
+                name = name_of_frame(self.snap.frame(at))
+                return (self._numbered(name, Frame(name.function, name.file, name.line)),)
+            ids = code
         number = self._number
         return tuple(
             [number[i] if i in number else self._numbered(i, self.snap.frame(i)) for i in ids[::-1]]
         )
 
-    def _numbered(self, key: int | str, frame: Frame) -> int:
+    def _numbered(self, key: Hashable, frame: Frame) -> int:
         if key not in self._number:
             self._number[key] = len(self.frames)
             self.frames.append(frame)

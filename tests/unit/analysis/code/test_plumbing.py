@@ -162,9 +162,10 @@ def test_a_project_without_code_is_refused() -> None:
 @pytest.mark.parametrize(
     "function, rank",
     [
-        ("torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "BACKWARD"),
+        ("torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "NODE"),
+        ("AddBackward0", "BACKWARD"),
         ("at::native::empty_strided_cuda(c10::ArrayRef<long>)", "OPERATION"),
-        ("at::_ops::sum_dim_IntList::call(at::Tensor const&)", "OPERATION"),
+        ("at::_ops::sum_dim_IntList::call(at::Tensor const&)", "OPERATOR"),
         ("_multi_tensor_adamw", "OPERATION"),
         ("torch::autograd::Engine::thread_main(std::shared_ptr<GraphTask> const&)", "OTHER"),
         ("_call_impl", "OTHER"),

@@ -202,9 +202,10 @@ def test_names_of_a_snapshot_stay_on_their_line() -> None:
         ("at::_ops::sum::redispatch(c10::DispatchKeySet)", "aten::sum (PyTorch's own)"),
         (
             "at::native::structured_sum_out::impl(at::Tensor)",
-            "at::native::structured_sum_out::impl",
+            "at::native::structured_sum_out::impl libtorch_cpu.so",
         ),
-        ("forward", "forward libtorch_cpu.so:34082790"),
+        # How far into a library it is, is no line.
+        ("forward", "forward libtorch_cpu.so"),
     ],
 )
 def test_code_of_pytorch_has_its_short_name(function: str, words: str) -> None:

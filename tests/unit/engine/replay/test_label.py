@@ -6,6 +6,7 @@ import pytest
 
 import memreplay as mr
 import memreplay._core as _core
+from memreplay.analysis.code.plumbing import OUTERMOST
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
 
@@ -43,7 +44,11 @@ def test_the_lowest_rank_wins_then_the_innermost() -> None:
     assert label(zero, zero) == label(ones, ones) == label(most, most) == 0
     assert label(ranks(snap, torch_cpp=2, layers_py=2), ranks(snap, at__empty=3, linear=2)) == 2
     everything = ranks(snap, torch_cpp=2, layers_py=2, train_py=2)
-    assert label(everything, ranks(snap, at__empty=3, linear=2, main=2)) == 1
+    assert label(everything, ranks(snap, at__empty=5, linear=4, main=4)) == 1
+    # Of nodes of autograd and of operators the outermost frame counts.
+    for rank in OUTERMOST:
+        assert label(everything, ranks(snap, at__empty=rank, linear=rank, main=4)) == 1
+        assert label(everything, ranks(snap, at__empty=rank, linear=4, main=4)) == 0
     # A file of rank 0 is the user's, whatever the function is called.
     assert label(ranks(snap, torch_cpp=2), ranks(snap, at__empty=2, linear=2)) == 1
     # In any other file the function's rank counts.

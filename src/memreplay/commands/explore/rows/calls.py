@@ -118,13 +118,13 @@ class TreeRows:
         return tuple(map(self.grouper.snap.frame, ids))
 
     def _label(self, at: int) -> str:
-        ids = self.rows[at][1]
+        level, ids = self.rows[at][:2]
         dimensions = self.grouper.dimensions
         if ids[0] == _groups.CALL_NO_STACK:
             return dimensions.label(self.usage, "stack", _groups.NO_STACK).text
         if ids[0] == _groups.CALL_CARRIED:
             return dimensions.label(self.usage, "stack", _groups.CARRIED).text
-        return dimensions.frame_label(ids[0 if self.inverted else -1])
+        return dimensions.call_label(ids, level, inverted=self.inverted)
 
     def line(self, row: int) -> Line:
         if row == len(self.visible):

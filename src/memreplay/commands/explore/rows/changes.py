@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.commands.explore.rows.row import FIRST_ROWS, MORE, Line, Shown, frame_texts, how
+from memreplay.commands.explore.rows.row import (
+    FIRST_ROWS,
+    MORE,
+    Line,
+    Shown,
+    frame_texts,
+    how,
+    named_line,
+)
 from memreplay.render.units import counted, signed_count, signed_size, size
 from memreplay.texts import clean
 
@@ -81,7 +89,7 @@ class ChangeRows:
             words = f"{counted(self.rest, 'more group')} ({how(len(self.found))})"
             return Line(cells, words, dim=True)
         share = abs(flow.change_bytes) / self.most if self.most else 0.0
-        return Line(cells, clean(self.group(at).label), share)
+        return named_line(cells, self.group(at), share, self.grouper.by)
 
     def key(self, at: int) -> Hashable:
         return MORE if at == len(self.found) else self.found[at][0]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from memreplay.commands.explore.rows.row import FIRST_ROWS, MORE, Line, Shown, frame_texts, how
+from memreplay.commands.explore.rows.row import (
+    FIRST_ROWS,
+    MORE,
+    Line,
+    Shown,
+    frame_texts,
+    how,
+    named_line,
+)
 from memreplay.render.units import count, counted, percent, size
 from memreplay.texts import clean
 
@@ -49,11 +57,8 @@ class GroupRows:
             cells = (size(held), percent(held / self.whole if self.whole else 0), count(blocks))
             return Line(cells, words, dim=True)
         group = self.group(at)
-        return Line(
-            (size(group.bytes), percent(group.share), count(group.count)),
-            clean(group.label),
-            group.share,
-        )
+        cells = (size(group.bytes), percent(group.share), count(group.count))
+        return named_line(cells, group, group.share, self.grouper.by)
 
     def key(self, at: int) -> Hashable:
         return MORE if at == len(self.found) else self.found[at][0]

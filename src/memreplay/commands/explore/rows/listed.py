@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from memreplay.commands.explore.rows.row import FIRST_ROWS, MORE, Line, Shown, frame_texts, how
+from memreplay.commands.explore.rows.row import (
+    FIRST_ROWS,
+    MORE,
+    Line,
+    Shown,
+    frame_texts,
+    how,
+    named_line,
+)
 from memreplay.render.units import count, counted, size
 from memreplay.texts import clean
 
@@ -49,7 +57,7 @@ class ListRows:
         index, carried, _, _ = self.found[at]
         group, age = self.group(at), self.allocations.age(index, carried=carried)
         cells = size(group.bytes), f"{self.address(at):x}", age
-        return Line(cells, clean(group.label), group.share)
+        return named_line(cells, group, group.share)
 
     def key(self, at: int) -> Hashable:
         return MORE if at == len(self.found) else self.found[at][:2]

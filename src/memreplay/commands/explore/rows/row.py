@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from memreplay.render.blocks import place_words
+from memreplay.render.document import Place
+from memreplay.render.holders import coded_row, via_of
+
 if TYPE_CHECKING:
-    from memreplay.snapshot.model import Frame
+    from memreplay.snapshot.model import By, Coded, Frame
 
 FIRST_ROWS = 200  # of groups and allocations, until somebody goes further down
 MOST_ROWS = FIRST_ROWS * 4**3  # more take longer than a key may
@@ -22,6 +26,16 @@ class Line(NamedTuple):
     level: int = 0
     sign: str = ""  # "+" what can be opened, "-" what can be closed
     dim: bool = False
+    places: tuple[Place, ...] = ()  # what `text` says, to be shortened to the room there is
+
+
+def named_line(cells: tuple[str, ...], one: Coded, share: float, by: By = "stack") -> Line:
+    """The row of what has code, named as tables name it: behind its place the library that it
+    called, which is all that tells the rows of a notebook's cell apart."""
+    name = coded_row((), one, by, all_frames=False).cells[-1]
+    via = via_of(one) if by == "stack" else None
+    places = (name if isinstance(name, Place) else Place(str(name)), *((via,) if via else ()))
+    return Line(cells, "  ".join(map(place_words, places)), share, places=places)
 
 
 class Shown(NamedTuple):

@@ -121,7 +121,7 @@ def test_what_came_and_went_again_is_a_row() -> None:
     explored = Explored(mr.open(dump(builder.build())))
     look = replace(explored.first_look(0), view="change", begin=0, end=2)
     rows = explored.rows(look)
-    assert [rows.line(at).text for at in range(len(rows))] == ["g /w/a.py:2"]
+    assert [rows.line(at).text for at in range(len(rows))] == ["g  /w/a.py:2"]
     assert rows.line(0).cells == ("0 B", "700 B", "700 B", "0 B")
     rows = explored.rows(replace(look, begin=2, end=1))
     assert rows.line(0).cells == ("-700 B", "0 B", "700 B", "0 B")
