@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories.origins import BEFORE, NO_PYTHON, ORIGINS
 from memreplay.analysis.code.native import frames_left_out
-from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.code.plumbing import LIBRARY, OUTERMOST
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
@@ -176,4 +176,7 @@ class FewerFrames:
             function, file, _ = self.code.frame(frame)
             return file_rank[file] if file_rank[file] <= LIBRARY else function_rank[function]
 
-        return min(ids, key=rank)
+        of_ids = [rank(one) for one in ids]
+        best = min(of_ids)
+        outermost = best in OUTERMOST
+        return [one for one, of in zip(ids, of_ids, strict=True) if of == best][-outermost]
