@@ -9,11 +9,20 @@ import os
 import platform
 import re
 import sys
+from collections import Counter
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
+
+# How torch.cuda.memory_stats() counts events of an action.
+COUNTERS = {
+    "alloc": "allocation.all.allocated",
+    "free_requested": "allocation.all.freed",
+    "free_completed": "active.all.freed",
+}
 
 
 def tracing_slots(torch: str) -> tuple[int, int, int] | None:
@@ -47,6 +56,43 @@ def header(torch: str, *parts: str) -> str:
     except OSError:
         return ""
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def kept_events(
+    traces: list[list[dict[str, Any]]],
+    max_entries: int | None,
+    before: list[dict[str, Any]],
+    now: list[dict[str, Any]],
+    skipped: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Return how much of the recording its ring buffer kept, under memreplay's key.
+
+    `before` and `now` are memory_stats() of each device when the recording began, and before the
+    traces were read out; `skipped` are actions that aren't recorded. `dropped_events` has the
+    events of each device that its trace lacks, at least: those of a kind that PyTorch counts, less
+    those that are there. A program may set the counters back, which makes them smaller.
+    """
+    names = {action: name for action, name in COUNTERS.items() if action not in skipped}
+    dropped = []
+    for device, trace in enumerate(traces):
+        old = before[device] if device < len(before) else {}
+        new = now[device] if device < len(now) else {}
+        since = sum(_since(old.get(name, 0), new.get(name, 0)) for name in names.values())
+        there = Counter(event.get("action") for event in trace)
+        dropped.append(max(0, since - sum(there[action] for action in names)))
+    return {"max_entries": max_entries, "dropped_events": dropped}
+
+
+def _since(old: int, new: int) -> int:
+    return new - old if new >= old else new
+
+
+def statistics_of(devices: Any) -> list[dict[str, Any]]:
+    """memory_stats() of each device; empty for what has none."""
+    try:
+        return [dict(devices.memory_stats(i)) for i in range(devices.device_count())]
+    except Exception:  # of a program's own allocator, or another torch: nothing is counted
+        return []
 
 
 def history_context(version: str) -> str:

@@ -18,9 +18,11 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import (
     SYMBOLIZE,
     history_context,
+    kept_events,
     name_frames_quickly,
     run_facts,
     stacks_for,
+    statistics_of,
 )
 from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.noting import Noting
@@ -107,6 +109,7 @@ class Recorder:
         self.ooms: list[str] = []
         self.goes_on = False  # PyTorch's own recording
         self.set_symbolize = False  # whether the environment says how to name frames because of us
+        self.counted: list[dict[str, Any]] = []  # PyTorch's counters when it began
         self.old_handler: Any = None
         self.dumping = False  # for a signal
         self.of = 0  # the process that it is of
@@ -207,6 +210,7 @@ class Recorder:
         if self.stacks == "auto" and stacks == "all":
             self.set_symbolize = name_frames_quickly()
         record(**{name: value for name, value in wanted.items() if name in known})
+        self.counted = statistics_of(self.devices)
         self.goes_on = True
         if wanted["context"] != "all" and "context" not in self.history:
             self.say(
@@ -292,12 +296,21 @@ class Recorder:
     def snapshot(self) -> dict[str, Any]:
         """The snapshot of this moment, as PyTorch's `_snapshot()` has it, and what was noted."""
         sure = self.noting.look()
+        counted = statistics_of(self.devices)
         found: dict[str, Any] = self.devices.memory._snapshot()
+        kept = kept_events(
+            found["device_traces"],
+            self.max_entries,
+            self.counted,
+            counted,
+            self.history.get("skip_actions") or (),
+        )
         found["memreplay"] = {
             **self.guard.run("asking what the run is", self.facts, otherwise={"version": 1}),
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
+            **kept,
             **self.noting.found(found["device_traces"], sure),
         }
         return found

@@ -43,9 +43,15 @@ REASONS: dict[str, Reason] = {
         "dump with torch.cuda.memory._dump_snapshot(), which writes both",
     ),
     "ring_overflow": Reason(
-        "the recorder's ring buffer was full: what is left is exact, but an earlier, higher peak"
-        " may be missing",
+        "the recorder's ring buffer was full: these are the numbers of the last events, and an"
+        " earlier, higher peak may be missing",
         f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner",
+    ),
+    "ring_overflow_likely": Reason(
+        "the recorder's ring buffer was probably full: these are the numbers of the last events,"
+        " and an earlier, higher peak may be missing",
+        f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner; memreplay record notes"
+        " how many events were dropped",
     ),
     "unmatched_frees": Reason(
         "blocks were freed that were not live, so events are missing", _WITHOUT_GAPS

@@ -60,6 +60,7 @@ class Trace(Staying):
         self._places: Once[str, dict[object, int]] = Once()
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
         self.origins: Keys | None = None  # kept here by analysis.groups
+        self.ring_signs: tuple[Any, ...] | None = None  # kept here by analysis.trust.ring
         self.likely: Column | None = None  # kept here by analysis.categories.before
 
     @property

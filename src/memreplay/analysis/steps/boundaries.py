@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.moments.annotations import spans
 from memreplay.analysis.steps.records import Source, StepAt, StepSource
-from memreplay.analysis.trust.trust import overflowed
+from memreplay.analysis.trust.ring import overflowed
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:

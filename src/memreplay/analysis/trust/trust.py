@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import memreplay._core as _core
+from memreplay.analysis.trust.ring import overflow_signs, overflowed
 from memreplay.snapshot.model import Verdict
 
 if TYPE_CHECKING:
@@ -23,13 +24,16 @@ EXACT_ALL_THE_SAME = {
     "pending_frees",
     "recording_begun_late",
     "ring_overflow",
+    "ring_overflow_likely",
     "made_by_simulation",
     "synthetic_pool_events",
 }
 # What is left is exact, and what came before is lost.
-EVENTS_LOST_BEFORE = "ring_overflow"
+EVENTS_LOST_BEFORE = frozenset({"ring_overflow", "ring_overflow_likely"})
+# Numbers are exact for what was recorded, and that is not all: a peak may be missing.
+UNSEEN = EVENTS_LOST_BEFORE | {"no_events", "no_allocations"}
 # Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
-REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {
+REMARKS = EXACT_ALL_THE_SAME - UNSEEN | {
     "blocks_assumed",
     "fake_tensors",
     "pending_at_start",
@@ -55,39 +59,6 @@ _SLACK_BYTES = 1 << 20
 # How many blocks may differ at the end of a trace before it is no race any more: the trace is read
 # out before the segments, and a few allocations may happen in between.
 TAIL_BLOCKS = 16
-
-
-def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
-    """Whether the recorder's ring buffer dropped events; None where the file does not say.
-
-    The flag is a scalar or a list (an entry a device), at top level or in the settings. Where only
-    the buffer's size is known, a trace of that length is taken to have overflowed.
-    """
-    flag = snap.kept("overflowed")
-    if flag is None:
-        flag = snap.settings.get("trace_alloc_overflowed")
-    if isinstance(flag, list):
-        if device is not None:
-            flag = flag[device] if device < len(flag) else None
-        else:
-            flag = any(flag)
-    if flag is not None:
-        return bool(flag)
-    limit = snap.kept("max_entries")
-    if limit is None:
-        limit = snap.settings.get("trace_alloc_max_entries")
-    if limit is None:
-        return None
-    sizes = limit if isinstance(limit, list) else [limit]
-    known = [most for most in sizes if type(most) is int and most > 0]
-    if len(known) < len(sizes):
-        return None
-    full = False
-    for at in snap.events_by_device if device is None else (device,):
-        if isinstance(limit, list) and at >= len(known):
-            return None
-        full |= snap.trace_events(at) >= known[at if isinstance(limit, list) else 0]
-    return full
 
 
 def verdict(snap: Snapshot, usage: Usage) -> Verdict:
@@ -174,11 +145,15 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
     # A device that did nothing while others did was recorded all the same.
     if not snap.has_events:
         reasons.append("no_events")
+    elif replay.events and _was_not_recorded(snap, replay):
+        reasons.append("no_allocations")
     # A device that gave everything back has no segments, and needs none.
     if not snap.has_segments or (replay.reconciliation_bytes and snap.segment_count == 0):
         reasons.append("no_segments")
     if overflowed(snap, replay.device):
         reasons.append("ring_overflow")
+    elif overflow_signs(snap, replay):
+        reasons.append("ring_overflow_likely")
     if snap.recorded_flaw:
         reasons.append("notes_disagree")
     if snap.recorder_failures:
@@ -193,10 +168,21 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
     return reasons
 
 
+def _was_not_recorded(snap: Snapshot, replay: Replay) -> bool:
+    """Whether the file's events tell of nothing that a program did, on any device: a dump leaves an
+    event of its own, and a recording of the state only keeps the last event. memreplay's recorder
+    notes that it was on."""
+    if replay.allocations or replay.events < snap.trace_events(replay.device):
+        return False
+    if snap.has_action("alloc", "free_requested"):
+        return False
+    # Of devices that were not read only the number of events is known; a dump leaves one.
+    others = (n for device, n in snap.events_by_device.items() if device != replay.device)
+    return "max_entries" not in snap.recorder and not any(n > 1 for n in others)
+
+
 def _of_the_trace(replay: Replay) -> list[str]:
     reasons = []
-    if replay.events and replay.allocations == 0:
-        reasons.append("no_allocations")
     if replay.unmatched_frees:
         reasons.append("unmatched_frees")
     if replay.double_allocs:

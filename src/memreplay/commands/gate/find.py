@@ -23,9 +23,10 @@ from memreplay.analysis.comparing.sides import (
 )
 from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.analysis.selecting.sizes import share_of
-from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS
-from memreplay.commands.gate.result import Cause, Finding, GatedFile, PhasePeak
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
+from memreplay.commands.gate.result import Cause, Finding, GatedFile, Outcome, PhasePeak
 from memreplay.errors import UsageError
+from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
 from memreplay.snapshot.model import Coded
 
 if TYPE_CHECKING:
@@ -38,16 +39,17 @@ if TYPE_CHECKING:
 
 CAUSES = 3
 _OF_PEAKS = ("max_peak", "max_growth", "max_growth_bytes", "max_reserved")
-_NOT_WHOLE = {"no_events", "truncated"}
+# Limits on the highest of something: one that is broken in a part of a run is broken.
+_AT_MOST = (*_OF_PEAKS, "no_oom")
 
 
 def doubts(reasons: Iterable[str], *, strict: bool = False) -> tuple[str, ...]:
     """Those of the reasons for which a gate cannot say that a limit was kept, or broken.
 
-    Remarks are none; neither, unless `strict`, is a ring buffer that overflowed: what is left is
-    exact, and a limit that is broken in it is broken.
+    Remarks are none. Neither, unless `strict`, is that a part of the run was not recorded: numbers
+    are exact for the rest, and each limit says whether that is enough for it.
     """
-    fine = REMARKS if strict else REMARKS | {EVENTS_LOST_BEFORE}
+    fine = REMARKS if strict else REMARKS | UNSEEN
     return tuple(reason for reason in reasons if reason not in fine)
 
 
@@ -118,7 +120,7 @@ class _Gate:
 
     def result(self, budgets: Sequence[Budget]) -> GatedFile:
         findings = [
-            replace(self.held_against(budget, kind, device, phase), budget=number)
+            replace(self.judged(budget, kind, device, phase), budget=number)
             for number, budget in enumerate(budgets)
             for device in self.devices(budget)
             for kind in budget.limits
@@ -127,11 +129,14 @@ class _Gate:
         if findings and all(one.outcome == "skipped" for one in findings):
             # What judged nothing has not passed.
             findings = [replace(one, outcome="not_judged") for one in findings]
-        trust = [self.trust(*one) for one in self.used]
+        # What a limit could not be judged for needs no second line.
+        told = frozenset(reason for one in findings for reason in one.reasons)
+        trust = [self.trust(*one, told) for one in self.used]
         overflowed = [
             device
             for of_base, device, measure in self.used
-            if not of_base and EVENTS_LOST_BEFORE in self.side.verdict(device, measure).reasons
+            if not of_base
+            and EVENTS_LOST_BEFORE.intersection(self.side.verdict(device, measure).reasons)
         ]
         return GatedFile(
             file=self.snap.file,
@@ -225,6 +230,27 @@ class _Gate:
             )
         return (None, *there)
 
+    def judged(
+        self, budget: Budget, kind: LimitKind, device: int, phase: Phase | None = None
+    ) -> Finding:
+        """One limit on one device, if enough was recorded to say whether it is kept."""
+        found = self.held_against(budget, kind, device, phase)
+        if self.allow_untrusted or found.outcome == "skipped":
+            return found
+        if kind == "no_leaks":
+            return found  # growth from step to step shows in a part of the steps, too
+        partner = self.partner(device) if found.kind in ("max_growth", "max_growth_bytes") else None
+        if self.base is not None and partner is not None:
+            reasons = unseen(self.base.verdict(partner, found.measure).reasons)
+            if reasons:
+                detail = unseen_words("the base", reasons, kind)
+                return replace(found, outcome="not_judged", reasons=reasons, detail=detail)
+        reasons = unseen(self.side.verdict(device, found.measure).reasons)
+        if not reasons or (found.outcome == "failed" and kind in _AT_MOST):
+            return found
+        detail = unseen_words("the snapshot", reasons, kind, self.snap.trace_events(device))
+        return replace(found, outcome="not_judged", reasons=reasons, detail=detail)
+
     def held_against(
         self, budget: Budget, kind: LimitKind, device: int, phase: Phase | None = None
     ) -> Finding:
@@ -279,7 +305,10 @@ class _Gate:
                 )
             if base is None:
                 lacks = "device" if partner is None else missing_words(scope)
-                return replace(found, outcome="skipped", detail=f"the base has no such {lacks}")
+                detail = f"the base has no such {lacks}; write it again if that is new"
+                named = budget.phase != "each" and found.actual_bytes
+                outcome: Outcome = "not_judged" if named else "skipped"
+                return replace(found, outcome=outcome, detail=detail)
             assert partner is not None
             self.used[True, partner, start.measure] = None
             if kind == "max_growth":
@@ -396,7 +425,8 @@ class _Gate:
         """Whether a request failed; the first is told."""
         replay = self.snap.replay(start.device)
         events = replay.events_of("oom")
-        if _NOT_WHOLE & set(self.side.verdict(start.device, "requested").reasons):
+        # What is cut off may have had one.
+        if "truncated" in self.side.verdict(start.device, "requested").reasons:
             self.used[False, start.device, "requested"] = None
         if not events:
             return replace(start, limit_bytes=0, actual_bytes=0, count=0)
@@ -414,11 +444,15 @@ class _Gate:
             causes=(_cause(grouper.stack_group(usage, name, request, 1, 0.0), request),),
         )
 
-    def trust(self, of_base: bool, device: int, measure: MeasureName) -> Finding:
+    def trust(
+        self, of_base: bool, device: int, measure: MeasureName, told: frozenset[str]
+    ) -> Finding:
         """Whether the numbers that were used can be trusted."""
         side = self.base if of_base else self.side
         assert side is not None
-        found = doubts(side.verdict(device, measure).reasons, strict=self.strict)
+        strict = self.strict or self.allow_untrusted
+        reasons = side.verdict(device, measure).reasons
+        found = tuple(one for one in doubts(reasons, strict=strict) if one not in told)
         return Finding(
             rule="trust",
             kind="trust",
@@ -429,6 +463,18 @@ class _Gate:
             of_base=of_base,
             detail="--allow-untrusted" if found and self.allow_untrusted else "",
         )
+
+
+def unseen(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Those of the reasons that say that a part of the run was not recorded."""
+    return tuple(reason for reason in reasons if reason in UNSEEN)
+
+
+def unseen_words(whose: str, reasons: Iterable[str], kind: LimitKind, events: int = 0) -> str:
+    """Why a limit can't be judged if a part of the run was not recorded."""
+    seen, why = seen_words(reasons, events)
+    missing = "an earlier failure may be missing" if kind == "no_oom" else PEAK_MAY_BE_MISSING
+    return f"{whose} shows {seen}: {why}, so {missing}"
 
 
 def _first(causes: list[Cause]) -> tuple[Cause, ...]:

@@ -16,11 +16,13 @@ def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
     """A line each: a ring buffer that overflowed, rules or events that are others, what of the
     findings could not be judged; these have their messages."""
     notes = []
-    if file.overflowed:
+    findings = tuple(findings)
+    # A limit that could not be judged for that says it by itself.
+    if file.overflowed and not any(one.reasons for one in findings):
         devices = ", ".join(map(str, file.overflowed))
         notes.append(
-            f"device {devices}: the recorder's ring buffer was full: what is left is exact, but an"
-            " earlier, higher peak may be missing (--strict fails on it)"
+            f"device {devices}: the recorder's ring buffer was full, or probably full: the"
+            " snapshot shows the last events only, and an earlier, higher peak may be missing"
         )
     notes += _hidden_growth(file, findings)
     if file.rules_changed:

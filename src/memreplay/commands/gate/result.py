@@ -79,7 +79,8 @@ class Finding(Record, frozen=True, kw_only=True):
     count: int | None = None
     """Of `no_leaks` the steps, of `no_oom` the requests that failed, of `max_spread` the files."""
     reasons: tuple[str, ...] = ()
-    """Of `trust`: why not. See [reasons](#reasons)."""
+    """Of `trust`: why not; of a limit that could not be judged, what is missing. See
+    [reasons](#reasons)."""
     of_base: bool = False
     """Of `trust`: whether it is of the base."""
     function: str | None = None

@@ -44,7 +44,14 @@ def with_spread(
     made = {}
     for budget, some in peaks.items():
         highest = max(some, key=lambda peak: peak.bytes)
-        made[budget] = highest, _judged(highest, some, explain)
+        unsure = next((peak for peak in some if peak.finding.reasons), None)
+        if unsure is None:
+            made[budget] = highest, _judged(highest, some, explain)
+        else:  # it may be higher than all others
+            detail = f"{files[unsure.file].file}: {unsure.finding.detail}"
+            made[budget] = highest, replace(
+                highest.finding, reasons=unsure.finding.reasons, detail=detail
+            )
     return [_with(file, at, made) for at, file in enumerate(files)]
 
 

@@ -304,7 +304,8 @@ def _skipped(finding: Finding, file: GatedFile | None) -> str:
         return f"{whose}cannot be trusted, but counts anyway: {_reasons(finding)}"
     where = f" on device {finding.device}" if finding.device else ""
     if finding.outcome == "not_judged":
-        return f"{limit_name(finding)}{where} could not be judged: {finding.detail}"
+        words = f"{limit_name(finding)}{where} could not be judged: {finding.detail}"
+        return f"{words}; {UNTRUSTED_HINT}" if finding.reasons else words
     return f"{finding.rule}{where} was not judged: {finding.detail}"
 
 

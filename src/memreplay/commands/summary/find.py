@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from memreplay.analysis.trust.generation import changed_settings, generation
-from memreplay.analysis.trust.trust import device_verdict, overflowed, verdict
+from memreplay.analysis.trust.ring import overflowed
+from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.summary.result import (
     DeviceSummary,
     MeasureSummary,

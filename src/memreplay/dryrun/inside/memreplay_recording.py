@@ -52,6 +52,8 @@ class Recording:
         self.reads: Reads | None = None
         self.noting: Any = None
         self.guard: Any = beside("guarding", RECORDING).Guard(torch)
+        self.entries = sys.maxsize  # how many events are kept; 0 if that is not known
+        self.counted: list[dict[str, Any]] = []  # the counters when the recording began
 
     def prepare(self) -> None:
         """Record as soon as torch has initialized CUDA, if it does."""
@@ -66,6 +68,7 @@ class Recording:
             if self.own and not (args[0] if args else kwargs.get("enabled", True)):
                 return None
             ours, self.own = self.own and self.of == os.getpid(), False
+            self.asked(begin, args, {**({"clear_history": True} if ours else {}), **kwargs})
             if ours:
                 # What it records begins with it. Older versions forget with the end of a recording.
                 begin(None)
@@ -89,6 +92,23 @@ class Recording:
         memory._record_memory_history = recorded_by_itself
         memory._dump_snapshot = dumped_by_itself
         self.once_initialized(lambda: self.begin(begin))
+
+    def asked(self, begin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note how many events the program's own recording keeps, and from when on."""
+        import inspect
+
+        self.entries = 0
+        try:
+            bound = inspect.signature(begin).bind(*args, **kwargs)
+            bound.apply_defaults()
+        except (TypeError, ValueError):
+            return  # it asks as older versions did
+        if bound.arguments.get("enabled") != "all" or bound.arguments.get("skip_actions"):
+            return
+        found = bound.arguments.get("max_entries")
+        self.entries = found if type(found) is int and found > 0 else 0
+        if bound.arguments.get("clear_history") or not self.counted:
+            self.counted = self.statistics()
 
     def once_initialized(self, call: Callable[[], None]) -> None:
         """As torch.cuda._lazy_call, but for its lock: torch may be initializing just now."""
@@ -167,6 +187,7 @@ class Recording:
         self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self.keep_counters()
         if self.own:
+            self.entries = int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize))
             self.note()
             facts = beside("facts", RECORDING)
             context = facts.history_context(str(self.torch.__version__))
@@ -179,8 +200,9 @@ class Recording:
                     # Not where that is the default: before 2.1 the word is not known.
                     **({} if context == "all" else {"context": context}),
                     stacks=stacks,
-                    max_entries=int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
+                    max_entries=self.entries,
                 )
+                self.counted = self.statistics()
             except RuntimeError as error:  # an allocator of the program's own: it runs without us
                 words = str(error).partition("\n")[0]
                 sys.stderr.write(f"memreplay: nothing is recorded: {words}\n")
@@ -266,18 +288,30 @@ class Recording:
 
         try:
             sure = self.noting.look() if self.noting is not None else 0
+            counted = self.statistics()
             snapshot = self.torch.cuda.memory._snapshot()
             if isinstance(snapshot, dict):  # a list in versions before 2.0
                 noted = {}
                 if self.noting is not None:
                     noted = self.noting.found(snapshot["device_traces"], sure)
-                snapshot["memreplay"] = {**run, **noted}
+                snapshot["memreplay"] = {**run, **self.kept(snapshot, counted), **noted}
             with open(path, "wb") as file:
                 pickle.dump(snapshot, file, protocol=4)  # as the hosted viewer reads
         except Exception as error:
             words = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             return words or type(error).__name__
         return None
+
+    def kept(self, snapshot: dict[str, Any], counted: list[dict[str, Any]]) -> dict[str, Any]:
+        """How many of the events were kept, if that is known."""
+        if not self.entries:
+            return {}
+        entries = self.entries if self.entries < sys.maxsize else None
+        facts = beside("facts", RECORDING)
+        found: dict[str, Any] = facts.kept_events(
+            snapshot["device_traces"], entries, self.counted, counted
+        )
+        return found
 
     def run(self) -> dict[str, Any]:
         """What the snapshot says of the run, under a key of its own (docs/format.md)."""

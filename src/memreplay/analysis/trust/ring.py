@@ -1,0 +1,209 @@
+"""Whether the recorder's ring buffer dropped the oldest events: certain, likely, or not at all.
+
+PyTorch keeps the last `max_entries` events of a device and doesn't write that number, nor how many
+events it dropped. memreplay's recorder notes both. Of other files the data itself has to tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+import memreplay._core as _core
+from memreplay.analysis.moments.annotations import spans
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+Sign = Literal["annotations_before", "round_count", "same_count", "state_only"]
+"""What makes an overflow likely:
+
+- `annotations_before`: annotations that always contain events ended before the first event;
+- `round_count`: the trace has as many events as people pass for `max_entries`;
+- `same_count`: it has as many as another device did with other work, or as there are annotations;
+- `state_only`: one event is left, as with `enabled="state"`, of memory that was recorded.
+"""
+
+# Numbers that people type: one or two digits and zeros, or a power of two. That a recording ends at
+# one of them by chance has odds of 1:300 from the first size on, and less for larger ones.
+_LEAST = 1000
+_LEAST_OF_TWO_DIGITS = 10_000
+# Smaller ones count if memory was recorded whose events are missing.
+_LEAST_WITH_MISSING = 10
+_ODD_DIGITS = (15, 25, 75)  # 250_000
+# From how many events on it is no chance that two traces have the same number of them.
+_LEAST_SAME = 1000
+_APART = 0.01  # how much the allocations differ, at least, if the devices did other work
+# So many annotations without an event, of names that have events wherever events are.
+_LEAST_ANNOTATIONS = 2
+_OF_BLOCKS = {_core.ACTIONS.index(name) for name in ("alloc", "free_requested", "free_completed")}
+
+
+def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
+    """Whether the file says that the ring buffer dropped events; None if it says nothing.
+
+    memreplay's recorder notes how many were dropped. Other files may have a flag: a scalar or a
+    list (an entry a device), at top level or in the settings. If only the buffer's size is known, a
+    trace of that length counts as overflowed.
+    """
+    flag = snap.kept("overflowed")
+    if flag is None:
+        flag = snap.settings.get("trace_alloc_overflowed")
+    if isinstance(flag, list):
+        if device is not None:
+            flag = flag[device] if device < len(flag) else None
+        else:
+            flag = any(flag)
+    if flag is not None:
+        return bool(flag)
+    if any(dropped_events(snap, one) for one in _of(snap, device)):
+        return True
+    if "max_entries" in snap.recorder:
+        limit = snap.recorder["max_entries"]
+        if limit is None:
+            return False
+    else:
+        limit = snap.kept("max_entries")
+        if limit is None:
+            limit = snap.settings.get("trace_alloc_max_entries")
+    if limit is None:
+        return None
+    sizes = limit if isinstance(limit, list) else [limit]
+    known = [most for most in sizes if type(most) is int and most > 0]
+    if len(known) < len(sizes):
+        return None
+    full = False
+    for at in _of(snap, device):
+        if isinstance(limit, list) and at >= len(known):
+            return None
+        full |= snap.trace_events(at) >= known[at if isinstance(limit, list) else 0]
+    return full
+
+
+def dropped_events(snap: Snapshot, device: int) -> int:
+    """How many events of a device were dropped, at least, as memreplay's recorder counted them; 0
+    if it counted none."""
+    noted = snap.recorder.get("dropped_events")
+    if not isinstance(noted, list) or not 0 <= device < len(noted):
+        return 0
+    found = noted[device]
+    return found if type(found) is int and found > 0 else 0
+
+
+def overflow_signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
+    """Return what makes an overflow likely of which the file says nothing.
+
+    A trace that begins with nothing reserved began with the program: nothing is missing before it.
+    """
+    if replay.ring_signs is None:
+        replay.ring_signs = _signs(snap, replay)
+    return replay.ring_signs
+
+
+def _of(snap: Snapshot, device: int | None) -> tuple[int, ...]:
+    return tuple(snap.events_by_device) if device is None else (device,)
+
+
+def _signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
+    if replay.first_event or snap.truncation is not None or not replay.events:
+        return ()
+    if overflowed(snap, replay.device) is not None:
+        return ()
+    events = snap.trace_events(replay.device)
+    found: list[Sign] = []
+    if events == 1 and _is_left_of_state(replay) and _has_missing(snap, replay):
+        found.append("state_only")
+    if _is_typed(events) or (_may_be_typed(events) and _has_missing(snap, replay)):
+        found.append("round_count")
+    if _is_same(snap, replay, events):
+        found.append("same_count")
+    if _annotations_before(snap, replay) >= _LEAST_ANNOTATIONS:
+        found.append("annotations_before")
+    return tuple(found) if found and _begins_with_memory(replay) else ()
+
+
+def _begins_with_memory(replay: Replay) -> bool:
+    return replay.carried_bytes > 0 or replay.measure("reserved").start_bytes > 0
+
+
+def _digits(number: int) -> int:
+    """The number without the zeros at its end."""
+    while number and number % 10 == 0:
+        number //= 10
+    return number
+
+
+def _is_typed(events: int) -> bool:
+    if events < _LEAST:
+        return False
+    digits = _digits(events)
+    most = 99 if events >= _LEAST_OF_TWO_DIGITS else 9
+    return digits <= most or digits in _ODD_DIGITS or events & (events - 1) == 0
+
+
+def _may_be_typed(events: int) -> bool:
+    if events < _LEAST_WITH_MISSING:
+        return False
+    return _digits(events) <= 9 or _digits(events) in _ODD_DIGITS or events & (events - 1) == 0
+
+
+def _has_missing(snap: Snapshot, replay: Replay) -> bool:
+    """Whether memory was recorded that no event in the trace tells of.
+
+    A block or segment has a stack if a recording was on when it was made. That may have been an
+    earlier recording, so it's no proof that this one dropped events.
+    """
+    rows = replay.carried("block")
+    absent = _core.ABSENT_ID
+    # A block that the trace frees has the stack of its free.
+    if any(s and row != absent for s, row in zip(replay.carried("stack"), rows, strict=True)):
+        return True
+    import numpy as np
+
+    table = snap.segments
+    # Of expandable ones the file has what is mapped, in one piece.
+    known = (table.device == replay.device) & (table.stack != 0) & ~table.is_expandable
+    return not bool(np.isin(table.address[known], replay.segment_changes.address).all())
+
+
+def _is_left_of_state(replay: Replay) -> bool:
+    """Whether the only event is of memory: other markers, such as an earlier dump, can be alone."""
+    return bool(set(replay.tally.actions) & _OF_BLOCKS)
+
+
+def _is_same(snap: Snapshot, replay: Replay, events: int) -> bool:
+    if events < _LEAST_SAME:
+        return False
+    if snap.annotation_count == events:
+        return True
+    counts = snap.events_by_device
+    for device, others in counts.items():
+        if device == replay.device or others != events or snap.only not in (None, device):
+            continue
+        # Devices that did the same have as many events, too.
+        allocations = snap.replay(device).allocations, replay.allocations
+        if abs(allocations[0] - allocations[1]) > _APART * max(allocations):
+            return True
+    return False
+
+
+def _annotations_before(snap: Snapshot, replay: Replay) -> int:
+    """How many annotations ended before the first event, of names that have events all along."""
+    first = replay.time_us(0)
+    if not snap.annotation_count or first is None:
+        return 0
+    (times,) = snap.annotation_rows("time")
+    if min(times) >= first:
+        return 0
+    before: Counter[str] = Counter()
+    inside: dict[str, bool] = {}
+    for span in spans(snap, replay):
+        if span.end_event is None:
+            continue
+        name = span.name.partition("#")[0]
+        if span.end_event < 0:
+            before[name] += 1
+        elif span.start_event >= 0:
+            inside[name] = inside.get(name, True) and span.end_event > span.start_event
+    return sum(n for name, n in before.items() if inside.get(name))
