@@ -235,6 +235,7 @@ class Truth:
     recorded: list[Recorded]  # one for each event of the trace
     blocks: dict[int, KnownBlock]  # by index of the alloc event
     carried: dict[int, KnownBlock]  # by address: live before the first event
+    dropped: int = 0  # events that the ring buffer lost
 
     def start_of(self, measure: str, pool: PoolId | None = None, stream: int | None = None) -> int:
         """The measure before the first event: of all, of a pool, of a stream, or of both."""
@@ -789,6 +790,7 @@ class Machine:
             if max_entries is not None:
                 first = max(first, len(device.history) - max_entries)
             truths.append(truth_of(device.history, first))
+            truths[-1].dropped = first - device.recording_from
             trace = [one.event for one in truths[-1].recorded]
             if not event_pools:
                 trace = [{k: v for k, v in event.items() if k != "pool_id"} for event in trace]

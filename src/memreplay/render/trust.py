@@ -7,36 +7,33 @@ from typing import Protocol
 
 from memreplay.analysis.trust.trust import REMARKS, UNSEEN
 from memreplay.render.reasons import REASONS
-from memreplay.render.units import counted
+from memreplay.render.units import count, counted
 
 SHOWN_DOUBTS = 2
 PEAK_MAY_BE_MISSING = "an earlier, higher peak may be missing"
 
 
 class Judged(Protocol):
-    """Numbers of one device, with the verdict on them."""
+    """Numbers of one device, with the verdict on them; `trace_events`, if there, is how many events
+    its trace has."""
 
     @property
     def exactness(self) -> str: ...
     @property
-    def trusted(self) -> bool: ...
-    @property
     def reasons(self) -> tuple[str, ...]: ...
-    @property
-    def trace_events(self) -> int: ...
 
 
 def seen_words(reasons: Iterable[str], events: int) -> tuple[str, str]:
     """Return what a snapshot shows if it isn't all that happened, and why; empty if it's all.
 
-    `events` is how many events the device's trace has.
+    `events` is how many events the device's trace has; 0 if that isn't known.
     """
     found = set(reasons)
     if "no_events" in found:
-        return "the final state only", "no events were recorded"
+        return "the final state", "no events were recorded"
     if "no_allocations" in found:
-        return "the final state only", "no allocation was recorded"
-    last = f"the last {counted(events, 'event')} only" if events > 1 else "the last events only"
+        return "the final state", "no allocation was recorded"
+    last = f"the last {count(events)} events" if events > 1 else "the last events"
     if "ring_overflow" in found:
         return last, "the ring buffer was full"
     if "ring_overflow_likely" in found:
@@ -45,30 +42,42 @@ def seen_words(reasons: Iterable[str], events: int) -> tuple[str, str]:
 
 
 def trust_label(found: Judged) -> str:
-    """`exact`, `estimated`, `exact for the last 1,000 events only`, `not trustworthy`."""
-    if _doubts(found.reasons):
+    """`exact`, `estimated`, `exact for the last 1,000 events`, `not trustworthy`."""
+    return label_of(found.exactness, found.reasons, getattr(found, "trace_events", 0))
+
+
+def label_of(exactness: str, reasons: Iterable[str], events: int = 0) -> str:
+    """The same of a verdict's parts."""
+    reasons = tuple(reasons)
+    if doubts_of(reasons):
         return "not trustworthy"
-    seen, _ = seen_words(found.reasons, found.trace_events)
-    return f"{found.exactness} for {seen}" if seen else found.exactness
+    seen, _ = seen_words(reasons, events)
+    return f"{exactness} for {seen}" if seen else exactness
 
 
 def trust_words(found: Judged) -> str:
     """The same in a sentence, with the reason."""
-    doubts = _doubts(found.reasons)
-    if doubts:
-        known = "; ".join(_what(reason) for reason in doubts[:SHOWN_DOUBTS])
-        more = len(doubts) - SHOWN_DOUBTS
-        also = f", and {counted(more, 'more reason')} (summary lists them)" if more > 0 else ""
-        return f"Not trustworthy: {known}{also}."
-    seen, why = seen_words(found.reasons, found.trace_events)
+    if doubts_of(found.reasons):
+        against = [reason for reason in found.reasons if reason not in REMARKS]
+        return f"Not trustworthy: {doubts_words(against)}."
+    seen, why = seen_words(found.reasons, getattr(found, "trace_events", 0))
     if seen:
-        return f"{found.exactness.capitalize()} for {seen}: {why}, so {PEAK_MAY_BE_MISSING}."
+        return f"{found.exactness.capitalize()} for {seen} only: {why}, so {PEAK_MAY_BE_MISSING}."
     if found.exactness == "exact":
         return "Exact: the snapshot is consistent."
     return "Estimated: the snapshot is consistent, but doesn't have all that these numbers need."
 
 
-def _doubts(reasons: Iterable[str]) -> list[str]:
+def doubts_words(doubts: list[str]) -> str:
+    """The first doubts in words, and how many more there are."""
+    known = "; ".join(map(_what, doubts[:SHOWN_DOUBTS]))
+    more = len(doubts) - SHOWN_DOUBTS
+    also = f", and {counted(more, 'more reason')} (summary lists them)" if more > 0 else ""
+    return known + also
+
+
+def doubts_of(reasons: Iterable[str]) -> list[str]:
+    """Those that contradict the numbers, or lack what they need."""
     return [reason for reason in reasons if reason not in REMARKS and reason not in UNSEEN]
 
 

@@ -73,6 +73,8 @@ def test_a_program_is_recorded_from_the_start_of_cuda(dry: Dry) -> None:
         "visible": None,
         "rank": 3,
         "world_size": None,
+        "max_entries": None,
+        "dropped_events": [0] * 8,
     }
     assert beside["statistics"] == [{"device": 0}, {"device": 1}]
     assert (beside["rank"], beside["world_size"], beside["torch"]) == (3, None, "9.9")

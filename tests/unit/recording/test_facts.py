@@ -6,14 +6,17 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memreplay.recording.facts import (
     OLD_SYMBOLIZE,
     SYMBOLIZE,
+    kept_events,
     name_frames_quickly,
     stacks_for,
+    statistics_of,
     tracing_slots,
 )
 from tests.unit.dryrun.fake_torch import HEADER
@@ -84,3 +87,54 @@ def test_what_the_user_chose_stays(
 def test_frames_are_named_inside_of_the_process(linux: pytest.MonkeyPatch) -> None:
     assert name_frames_quickly()
     assert os.environ[SYMBOLIZE] == "dladdr"
+
+
+def counted(made: int = 0, freed: int = 0, done: int = 0) -> dict[str, int]:
+    return {
+        "allocation.all.allocated": made,
+        "allocation.all.freed": freed,
+        "active.all.freed": done,
+    }
+
+
+def traced(*actions: str) -> list[dict[str, Any]]:
+    return [{"action": action} for action in actions]
+
+
+def test_how_many_events_were_dropped() -> None:
+    """What PyTorch counted of a kind since, less what the trace has of it."""
+    traces = [
+        traced("free_completed", "segment_alloc", "alloc", "snapshot"),
+        traced("alloc", "free_requested", "free_completed"),
+        traced("alloc"),  # a device of which nothing is counted
+    ]
+    before = [counted(made=5, freed=2, done=2), counted()]
+    now = [counted(made=9, freed=4, done=4), counted(made=1, freed=1, done=1)]
+    found = kept_events(traces, 4, before, now)
+    assert found == {"max_entries": 4, "dropped_events": [4 + 2 + 2 - 2, 0, 0]}
+    # What is not recorded is not missing.
+    found = kept_events(traces, None, before, now, ["free_requested"])
+    assert found == {"max_entries": None, "dropped_events": [4 + 2 - 2, 0, 0]}
+
+
+def test_counters_that_the_program_set_back_leave_less_than_there_was() -> None:
+    before, now = [counted(made=100, freed=90, done=90)], [counted(made=7, freed=5, done=5)]
+    assert kept_events([traced("alloc")], 1, before, now)["dropped_events"] == [7 + 5 + 5 - 1]
+    assert kept_events([traced("alloc")], 1, [], [])["dropped_events"] == [0]
+
+
+def test_a_torch_that_counts_nothing() -> None:
+    class Old:
+        def device_count(self) -> int:
+            return 2
+
+    class Failing(Old):
+        def memory_stats(self, _: int) -> Any:
+            raise RuntimeError("an allocator of the program's own")
+
+    class Counting(Old):
+        def memory_stats(self, device: int) -> dict[str, int]:
+            return {"device": device}
+
+    assert statistics_of(Old()) == statistics_of(Failing()) == []
+    assert statistics_of(Counting()) == [{"device": 0}, {"device": 1}]

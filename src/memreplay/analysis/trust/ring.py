@@ -21,17 +21,18 @@ Sign = Literal["annotations_before", "round_count", "same_count", "state_only"]
 
 - `annotations_before`: annotations that always contain events ended before the first event;
 - `round_count`: the trace has as many events as people pass for `max_entries`;
-- `same_count`: it has as many as another device did with other work, or as there are annotations;
-- `state_only`: one event is left, as with `enabled="state"`, of memory that was recorded.
+- `same_count`: it has as many as another device with other work, or as there are annotations;
+- `state_only`: one event is left, as with `enabled="state"`.
+
+The last three count if memory was recorded of which no event is left: it has a stack.
 """
 
-# Numbers that people type: one or two digits and zeros, or a power of two. That a recording ends at
-# one of them by chance has odds of 1:300 from the first size on, and less for larger ones.
-_LEAST = 1000
+# A loop of 1,000 turns has a round number of events, too. So a number counts only if memory was
+# recorded of which no event is left, except for those that most people type.
+_USUAL_DIGITS, _LEAST_USUAL = (1, 2, 5), 100_000
+_DIGITS, _LEAST = (1, 2, 5), 100
+_MORE_DIGITS, _LEAST_OF_MORE = (*range(1, 10), 15, 25, 75), 1000
 _LEAST_OF_TWO_DIGITS = 10_000
-# Smaller ones count if memory was recorded whose events are missing.
-_LEAST_WITH_MISSING = 10
-_ODD_DIGITS = (15, 25, 75)  # 250_000
 # From how many events on it is no chance that two traces have the same number of them.
 _LEAST_SAME = 1000
 _APART = 0.01  # how much the allocations differ, at least, if the devices did other work
@@ -112,12 +113,14 @@ def _signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
         return ()
     events = snap.trace_events(replay.device)
     found: list[Sign] = []
-    if events == 1 and _is_left_of_state(replay) and _has_missing(snap, replay):
+    if events == 1 and _is_left_of_state(replay):
         found.append("state_only")
-    if _is_typed(events) or (_may_be_typed(events) and _has_missing(snap, replay)):
+    if _is_typed(events):
         found.append("round_count")
     if _is_same(snap, replay, events):
         found.append("same_count")
+    if found and not _is_usual(events) and not _has_missing(snap, replay):
+        found.clear()
     if _annotations_before(snap, replay) >= _LEAST_ANNOTATIONS:
         found.append("annotations_before")
     return tuple(found) if found and _begins_with_memory(replay) else ()
@@ -134,18 +137,17 @@ def _digits(number: int) -> int:
     return number
 
 
+def _is_usual(events: int) -> bool:
+    return events >= _LEAST_USUAL and _digits(events) in _USUAL_DIGITS
+
+
 def _is_typed(events: int) -> bool:
-    if events < _LEAST:
-        return False
     digits = _digits(events)
-    most = 99 if events >= _LEAST_OF_TWO_DIGITS else 9
-    return digits <= most or digits in _ODD_DIGITS or events & (events - 1) == 0
-
-
-def _may_be_typed(events: int) -> bool:
-    if events < _LEAST_WITH_MISSING:
-        return False
-    return _digits(events) <= 9 or _digits(events) in _ODD_DIGITS or events & (events - 1) == 0
+    return (
+        (events >= _LEAST and (digits in _DIGITS or events & (events - 1) == 0))
+        or (events >= _LEAST_OF_MORE and digits in _MORE_DIGITS)
+        or (events >= _LEAST_OF_TWO_DIGITS and digits <= 99)
+    )
 
 
 def _has_missing(snap: Snapshot, replay: Replay) -> bool:

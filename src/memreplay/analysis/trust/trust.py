@@ -30,8 +30,10 @@ EXACT_ALL_THE_SAME = {
 }
 # What is left is exact, and what came before is lost.
 EVENTS_LOST_BEFORE = frozenset({"ring_overflow", "ring_overflow_likely"})
+# Only the final state is known.
+NOT_RECORDED = frozenset({"no_events", "no_allocations"})
 # Numbers are exact for what was recorded, and that is not all: a peak may be missing.
-UNSEEN = EVENTS_LOST_BEFORE | {"no_events", "no_allocations"}
+UNSEEN = EVENTS_LOST_BEFORE | NOT_RECORDED
 # Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
 REMARKS = EXACT_ALL_THE_SAME - UNSEEN | {
     "blocks_assumed",

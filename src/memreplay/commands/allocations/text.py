@@ -29,6 +29,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.holders import group_row, share, title_of, told_apart
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
@@ -98,7 +99,7 @@ def _headline(found: DeviceAllocations) -> tuple[str, ...]:
 
 
 def _pairs(found: DeviceAllocations, report: AllocationsReport) -> tuple[tuple[str, str], ...]:
-    pairs = [("measure", f"{found.measure}, {found.exactness}")]
+    pairs = [("measure", f"{found.measure}, {trust_label(found)}")]
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:

@@ -26,6 +26,7 @@ from memreplay.render.fit import cut_right
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import coded_row, holder_tables, share
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
@@ -63,7 +64,7 @@ def _stages(found: DeviceStages, report: AtReport) -> list[Block]:
         Heading((f"device {found.device}: {found.measure} at {shown}",)),
         Pairs(
             (
-                ("measure", f"{found.measure}, {found.exactness}"),
+                ("measure", f"{found.measure}, {trust_label(found)}"),
                 *part_pairs(report),
                 *filter_pairs(report.filters),
                 ("peak", size(found.peak_bytes)),
@@ -126,7 +127,7 @@ def _headline(found: DeviceAt) -> tuple[str, ...]:
 def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
     pairs = [
         ("moment", when_words(found.moment)),
-        ("measure", f"{found.measure}, {found.exactness}"),
+        ("measure", f"{found.measure}, {trust_label(found)}"),
     ]
     pairs += part_pairs(report)
     pairs += filter_pairs(report.filters)

@@ -20,6 +20,7 @@ from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import group_row, group_rows, share
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, range_words, size
 
 
@@ -52,7 +53,7 @@ def _section(found: DeviceCategories, report: CategoriesReport) -> list[Block]:
 def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str, str], ...]:
     pairs = [
         ("moment", when_words(report.moment)),
-        ("measure", f"{found.measure}, {found.exactness}"),
+        ("measure", f"{found.measure}, {trust_label(found)}"),
     ]
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))

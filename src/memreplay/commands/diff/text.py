@@ -25,6 +25,7 @@ from memreplay.render.frames import fewer_words
 from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.ranges import ranges_words
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
 from memreplay.render.where import where_words
 from memreplay.snapshot.model import By, When
@@ -177,7 +178,7 @@ def _pairs(found: DeviceDiff) -> tuple[tuple[str, str], ...]:
 
 
 def _exactness(found: DeviceDiff) -> str:
-    both = found.base.exactness, found.new.exactness
+    both = trust_label(found.base), trust_label(found.new)
     return both[0] if both[0] == both[1] else f"{both[0]} in base, {both[1]} in new"
 
 

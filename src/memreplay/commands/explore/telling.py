@@ -9,6 +9,7 @@ from memreplay.commands.explore.commands_for import filter_words
 from memreplay.commands.explore.source_lines import lines_around
 from memreplay.render.fit import cut_left, cut_right, wrap
 from memreplay.render.holders import title_of
+from memreplay.render.trust import trust_label
 from memreplay.render.units import count, percent, signed_duration, size
 from memreplay.texts import clean
 
@@ -32,9 +33,9 @@ class Teller:
         """What is looked at."""
         snap = self.explored.snap
         verdict = self.explored.verdict(look)
-        words = [look.measure, "exact" if verdict.exact else "estimated"]
+        words = [look.measure, trust_label(verdict)]
         if not verdict.trusted:
-            words.append("untrusted (memreplay summary)")
+            words[-1] += " (see memreplay summary)"
         parts = [f"device {look.device}"]
         if len(snap.devices) > 1:
             parts[0] += f" of {len(snap.devices)}"

@@ -20,6 +20,7 @@ from memreplay.render.holders import coded_row
 from memreplay.render.ranks import ranks_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.simulations import NOT_EXACT
+from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, signed_size, size, sizes
 
 if TYPE_CHECKING:
@@ -170,8 +171,9 @@ def _remarks(one: FleetRank, own: FleetDevice) -> list[str]:
         found.append(f"{counted(own.ooms, 'request')} failed")
     if own.leak_bytes_per_step:
         found.append(f"leaks {size(own.leak_bytes_per_step)} a step")
-    if own.exactness != "exact":
-        found.append("estimated")
+    label = trust_label(own)
+    if label != "exact":
+        found.append(label)
     if one.truncated:
         found.append("cut off")
     return found

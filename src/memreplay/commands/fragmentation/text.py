@@ -16,6 +16,7 @@ from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import share
 from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, place_words
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, size
 
 _POINTS = {
@@ -93,7 +94,7 @@ def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
 
 
 def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
-    pairs = [("measure", f"reserved less active, {device.exactness}")]
+    pairs = [("measure", f"reserved less active, {trust_label(device)}")]
     free = "nothing"
     if device.free_bytes:
         free = f"{size(device.free_bytes)} in {counted(device.blocks_free, 'block')}, the largest "

@@ -474,7 +474,7 @@ def unseen_words(whose: str, reasons: Iterable[str], kind: LimitKind, events: in
     """Why a limit can't be judged if a part of the run was not recorded."""
     seen, why = seen_words(reasons, events)
     missing = "an earlier failure may be missing" if kind == "no_oom" else PEAK_MAY_BE_MISSING
-    return f"{whose} shows {seen}: {why}, so {missing}"
+    return f"{whose} shows {seen} only: {why}, so {missing}"
 
 
 def _first(causes: list[Cause]) -> tuple[Cause, ...]:

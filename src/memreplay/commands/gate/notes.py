@@ -18,7 +18,7 @@ def gate_notes(file: GatedFile, findings: Sequence[Finding]) -> tuple[str, ...]:
     notes = []
     findings = tuple(findings)
     # A limit that could not be judged for that says it by itself.
-    if file.overflowed and not any(one.reasons for one in findings):
+    if file.overflowed and not any(one.reasons for one in findings if one.kind != "trust"):
         devices = ", ".join(map(str, file.overflowed))
         notes.append(
             f"device {devices}: the recorder's ring buffer was full, or probably full: the"

@@ -49,8 +49,9 @@ def with_spread(
             made[budget] = highest, _judged(highest, some, explain)
         else:  # it may be higher than all others
             detail = f"{files[unsure.file].file}: {unsure.finding.detail}"
-            made[budget] = highest, replace(
-                highest.finding, reasons=unsure.finding.reasons, detail=detail
+            made[budget] = (
+                highest,
+                replace(highest.finding, reasons=unsure.finding.reasons, detail=detail),
             )
     return [_with(file, at, made) for at, file in enumerate(files)]
 

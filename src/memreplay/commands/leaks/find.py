@@ -151,7 +151,7 @@ def device_leaks(
         trusted=trust.trusted,
         reasons=trust.reasons,
         total_memory=total_memory,
-        oom_bytes=None if total_memory is not None else _oom_total(usage.replay),
+        known_bytes=None if total_memory is not None else _known_total(usage.replay),
     )
 
 
@@ -254,7 +254,7 @@ class _Search:
         trusted: bool,
         reasons: tuple[str, ...],
         total_memory: int | None,
-        oom_bytes: int | None,
+        known_bytes: int | None,
     ) -> DeviceLeaks:
         """What is found there; no group where there are no steps."""
         usage, replay = self.usage, self.usage.replay
@@ -328,7 +328,7 @@ class _Search:
             old_count=old_count,
             old_bytes=old_bytes,
             runs_out=_runs_out(
-                everything, warm, leak_rate or whole_rate, total_memory, oom_bytes, step_us
+                everything, warm, leak_rate or whole_rate, total_memory, known_bytes, step_us
             ),
             trusted=trusted,
             reasons=reasons,
@@ -401,12 +401,12 @@ def _runs_out(
     warm: int,
     rate: int,
     total_memory: int | None,
-    oom_bytes: int | None,
+    known_bytes: int | None,
     step_us: int | None,
 ) -> RunsOut | None:
     """From the highest of the later steps on; None without a leak, or where nothing says how much
     memory there is."""
-    total = oom_bytes if total_memory is None else total_memory
+    total = known_bytes if total_memory is None else total_memory
     if rate <= 0 or total is None:
         return None
     peak = max(step.peak_bytes for step in summed.steps[warm:])
@@ -420,8 +420,9 @@ def _runs_out(
     )
 
 
-def _oom_total(replay: Replay) -> int | None:
-    """What the device has for this process: free and reserved at an oom event, the most of them."""
+def _known_total(replay: Replay) -> int | None:
+    """What the device has for this process: free and reserved at an oom event, the most of them;
+    else the card's memory, if memreplay's recorder noted it."""
     reserved = replay.measure("reserved")
     found = [n_bytes + reserved.bytes_at(event) for event, n_bytes in replay.oom_free.items()]
-    return max(found, default=None)
+    return max(found, default=replay.card_bytes)

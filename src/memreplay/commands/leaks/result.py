@@ -52,7 +52,8 @@ class RunsOut(Record, frozen=True):
     total_bytes: int
     """The device's memory."""
     given: bool
-    """Whether `--total-memory` says so; else an oom event in the file does."""
+    """Whether `--total-memory` says so; else an oom event in the file does, or what the recorder
+    noted of the card."""
     peak_bytes: int
     """The highest peak of a judged step."""
     steps: int

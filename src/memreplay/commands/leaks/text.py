@@ -8,6 +8,7 @@ from memreplay.render.document import Block, Document, Heading, Note, Pairs, Pla
 from memreplay.render.filters import filter_pairs
 from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, duration, signed_size, size
 
 LEAST_ERROR = 0.05
@@ -103,7 +104,7 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
         last = f"the last of {count(device.steps)}" if device.steps > 1 else "it"
         live = f"{size(device.start_bytes)} before the first {unit}, {size(device.end_bytes)} after"
         return [
-            ("measure", f"{device.measure}, {device.exactness}"),
+            ("measure", f"{device.measure}, {trust_label(device)}"),
             (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
             ("live", f"{live} {last}: {grew}"),
             *_part_pairs(report),
@@ -120,7 +121,7 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
         f" {size(device.leak_bytes)} of it from leaks"
     )
     pairs = [
-        ("measure", f"{device.measure}, {device.exactness}"),
+        ("measure", f"{device.measure}, {trust_label(device)}"),
         (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
         ("live", live),
         ("growth", growth),

@@ -10,6 +10,7 @@ from memreplay.render.document import Block, Document, Heading, Note, Pairs, Pla
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import UNITS, counted, range_words, size
 
 NO_MODULE = "(in no module)"
@@ -60,7 +61,7 @@ def _section(found: DeviceModules, report: ModulesReport) -> list[Block]:
 def _pairs(found: DeviceModules, report: ModulesReport) -> tuple[tuple[str, str], ...]:
     pairs = [
         ("moment", when_words(report.moment)),
-        ("measure", f"{found.measure}, {found.exactness}"),
+        ("measure", f"{found.measure}, {trust_label(found)}"),
         ("modules", "recorded"),
         ("sizes", f"in {UNITS[_unit(found)]}; a module's are with all that is in it"),
     ]

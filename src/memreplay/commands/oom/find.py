@@ -14,6 +14,7 @@ from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.oom.deciding import Deciding
 from memreplay.commands.oom.result import (
     CachedName,
@@ -173,11 +174,12 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         return None
     sums = replay.block_map(event).sums()
     groups, total, count, parts = grouper.holders(active, event, top)
+    recorded = not NOT_RECORDED.intersection(verdict(snap, active).reasons)
     return LastState(
         event_index=event,
         time_us=replay.time_us(event),
-        peak_event=active.peak.event_index,
-        peak_bytes=active.peak.bytes,
+        peak_event=active.peak.event_index if recorded else None,
+        peak_bytes=active.peak.bytes if recorded else None,
         reserved_bytes=replay.measure("reserved").final_bytes,
         active_bytes=used,
         cached_bytes=sums["free"],

@@ -153,10 +153,10 @@ class LastState(Record, Parted, frozen=True, kw_only=True):
     """The last event; `first_event` - 1 if there is none."""
     time_us: int | None
     """That event's time."""
-    peak_event: int
-    """The first event after which most is active."""
-    peak_bytes: int
-    """How much that is."""
+    peak_event: int | None
+    """The first event after which most is active; null if only the final state is known."""
+    peak_bytes: int | None
+    """How much that is; null if only the final state is known."""
     reserved_bytes: int
     """What is reserved at the end."""
     active_bytes: int

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.trust.trust import NOT_RECORDED
 from memreplay.commands.oom.result import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.holders import coded_row, holder_tables
 from memreplay.render.kinds import kinds_words
 from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, part_words
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import seen_words, trust_label
 from memreplay.render.units import count, counted, size, time_utc
 
 LISTED = 20  # ooms that stand in the list before the one in detail
@@ -51,6 +53,10 @@ _REMEDIES = {
 }
 _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
 NO_OOM = "no out-of-memory event in this {where}. "
+NOT_SEEN = (
+    "only the final state is known: whether a request failed wasn't recorded, and memory may have"
+    " been higher before"
+)
 THE_END = "If the program did run out of memory, that was most likely at the end"
 # What to do where one failed all the same.
 NEXT_TIME = (
@@ -60,6 +66,8 @@ NEXT_TIME = (
 )
 # How much of the peak is still active at an end that is likely where the request failed.
 AT_PEAK = 0.9
+# More of reserved memory than what is left over in segments was in use before.
+CACHED, CACHED_BYTES = 0.1, 64 << 20
 
 
 def oom_document(report: OomReport) -> Document:
@@ -69,7 +77,10 @@ def oom_document(report: OomReport) -> Document:
         whole = all(device.events == device.trace_events for device in report.devices)
         ends = any(device.end for device in report.devices)
         words = NO_OOM.format(where="file" if whole else "range")
-        blocks.append(Note(words + (THE_END if ends else NEXT_TIME)))
+        if all(NOT_RECORDED.intersection(device.reasons) for device in report.devices):
+            blocks.append(Note(NOT_SEEN))
+        else:
+            blocks.append(Note(words + (THE_END if ends else NEXT_TIME)))
         for device in report.devices:
             if device.end is not None:
                 blocks += _end(device.end, device, report)
@@ -95,8 +106,14 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
     )
     when = () if end.time_us is None else (elapsed(end.time_us, device.start_us),)
     where = () if not device.events else (f"after event {count(end.event_index)}", *when)
-    if end.active_bytes >= AT_PEAK * end.peak_bytes:
-        likely = "likely: close to the most that was ever active"
+    seen, why = seen_words(device.reasons, device.trace_events)
+    if end.peak_bytes is None:
+        likely = f"not known: {why}, so the file shows {seen} only"
+        if end.cached_bytes > max(CACHED * end.reserved_bytes, CACHED_BYTES):
+            likely += f"; memory was probably higher before: {size(end.cached_bytes)} is cached"
+    elif end.active_bytes >= AT_PEAK * end.peak_bytes:
+        most = f"that was active in {seen}" if seen else "that was ever active"
+        likely = f"likely: close to the most {most}"
     else:
         likely = (
             f"not likely: {size(end.peak_bytes)} was active earlier, and has been freed since;"
@@ -107,7 +124,7 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
         ("if it failed here", likely),
         ("cached", f"{free}: a larger request needs memory from the driver"),
         ("what failed", "not in the file: neither the request nor what the driver had free"),
-        ("measure", f"blocks, {device.exactness}"),
+        ("measure", f"blocks, {trust_label(device)}"),
     )
     kinds = kinds_words(end.categories_source, end.categories, end.active_bytes)
     more = (("kinds", kinds),) if kinds else ()
@@ -212,7 +229,7 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         words += [f"{size(oom.pending_bytes)} waiting for streams"] if oom.pending_bytes else []
         pairs.append(("of active", ", ".join(words)))
     pairs.append(("the card", _card(oom, device)))
-    pairs.append(("measure", f"blocks, {device.exactness}"))
+    pairs.append(("measure", f"blocks, {trust_label(device)}"))
     kinds = kinds_words(oom.categories_source, oom.categories, oom.active_bytes)
     if kinds:
         pairs.append(("kinds", kinds))

@@ -20,6 +20,7 @@ from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import holder_tables, share
 from memreplay.render.kinds import kinds_words
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
@@ -103,7 +104,7 @@ def _headline(peak: DevicePeak) -> tuple[str, ...]:
 
 
 def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
-    pairs = [("measure", f"{peak.measure}, {peak.exactness}")]
+    pairs = [("measure", f"{peak.measure}, {trust_label(peak)}")]
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.code.operators import outermost_operator
 from memreplay.analysis.code.patterns import bits_of_frames, compiled
-from memreplay.analysis.trust.trust import REMARKS
+from memreplay.analysis.trust.trust import REMARKS, UNSEEN
 from memreplay.commands.report.result import Advice
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
         and point.unused_bytes >= UNUSED_BYTES
         and point.unused_bytes >= UNUSED_SHARE * point.reserved_bytes
         and not device.ran_out  # then the remedies of the request say it
+        and not UNSEEN.intersection(device.reasons)  # a cache that is left, of nobody knows what
     ):
         name = "unused" if facts.expandable else "expandable_segments"
         event = f"fragmentation --at {max(point.event_index, 0)}"
@@ -178,7 +179,7 @@ def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
 def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
     """What to record otherwise next time."""
     for reason in device.reasons:
-        if reason not in REMARKS or reason == "no_allocations":
+        if reason not in REMARKS:
             yield Advice("record", word=reason, command="summary")
     if not facts.allocations:
         return

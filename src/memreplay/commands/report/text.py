@@ -7,7 +7,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
-from memreplay.analysis.trust.trust import REMARKS
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE
 from memreplay.commands.fragmentation.text import MOMENTS
 from memreplay.commands.leaks.text import odds_words
 from memreplay.commands.oom.text import cause_words
@@ -27,7 +27,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.holders import group_row, holder_tables, share
-from memreplay.render.reasons import REASONS
+from memreplay.render.trust import doubts_of, doubts_words, trust_label, trust_words
 from memreplay.render.units import count, counted, duration, percent, signed_duration, size
 from memreplay.render.where import where_words
 
@@ -79,7 +79,7 @@ def _in_short(device: DeviceOverview) -> str:
         # As after an error that left no event of it.
         words.insert(2, f"ends at {percent(share(high.final_bytes, high.peak_bytes))} of the peak")
     if not device.trusted:
-        words.append("numbers in doubt")
+        words.append(_label(device))
     return ", ".join(words)
 
 
@@ -119,12 +119,13 @@ def _headline(device: DeviceOverview) -> tuple[str, ...]:
     peak = size(device.peak.peak_bytes)
     name = f"device {device.device}"
     ran = "memory ran out" if device.ran_out else "no request failed"
+    if not device.ran_out and EVENTS_LOST_BEFORE.intersection(device.reasons):
+        ran += f" in the last {counted(device.peak.events, 'event')}"
     if not device.ran_out and not device.peak.events:
         ran = "no events were recorded"
     elif not device.ran_out and "no_allocations" in device.reasons:
         ran = "no allocation was recorded"
-    trust = "these numbers can be trusted" if device.trusted else "these numbers are in doubt"
-    return (f"{name}: peak {peak}", ran, trust)
+    return (f"{name}: peak {peak}", ran, _label(device))
 
 
 def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
@@ -147,17 +148,25 @@ def _missing(device: DeviceOverview, part: str) -> str:
     return device.missing.get(part, "the file does not say")
 
 
+def _others_doubted(device: DeviceOverview) -> list[str]:
+    """What speaks against other numbers than the peak."""
+    own = set(device.peak.reasons)
+    return [one for one in doubts_of(device.reasons) if one not in own]
+
+
+def _label(device: DeviceOverview) -> str:
+    label = trust_label(device.peak)
+    if doubts_of(device.peak.reasons) or not _others_doubted(device):
+        return label
+    return f"{label}, other numbers not trustworthy"
+
+
 def _trust(device: DeviceOverview) -> str:
-    doubts = [reason for reason in device.reasons if reason not in REMARKS]
-    if device.trusted:
-        if device.exactness == "exact":
-            return "yes, to the byte: nothing in the file contradicts them"
-        return "yes, though the peak is an estimate"
-    known = [REASONS[reason].what if reason in REASONS else reason for reason in doubts[:2]]
-    more = ""
-    if len(doubts) > 2:
-        more = f", and {counted(len(doubts) - 2, 'more reason')} (summary lists them)"
-    return f"no: {'; '.join(known) or 'the numbers may be inexact'}{more}"
+    words = trust_words(device.peak)
+    others = _others_doubted(device)
+    if not others or doubts_of(device.peak.reasons):
+        return words
+    return f"{words} Other numbers are not trustworthy: {doubts_words(others)}."
 
 
 def _oom(device: DeviceOverview) -> str:
@@ -170,7 +179,8 @@ def _oom(device: DeviceOverview) -> str:
         if "no_allocations" in device.reasons:
             return "not known: no allocation was recorded"
         # Who dumps after an error may have no event of it: then the end is where to look.
-        none = f"no request failed in {counted(peak.events, 'event')}"
+        last = "the last " if EVENTS_LOST_BEFORE.intersection(device.reasons) else ""
+        none = f"no request failed in {last}{counted(peak.events, 'event')}"
         part = percent(share(peak.final_bytes, peak.peak_bytes))
         if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
             return f"{none}; if one did, it was at the end, at {part} of the peak"
@@ -328,7 +338,7 @@ def _shortest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 
 def _others(devices: list[DeviceOverview]) -> Table:
-    titles = ("device", "peak", "reserved", "failed", "trusted", "largest holder")
+    titles = ("device", "peak", "reserved", "failed", "numbers", "largest holder")
     rows = []
     for one in devices:
         ran = "?" if one.oom is None else count(one.oom.ooms_total)
@@ -337,7 +347,7 @@ def _others(devices: list[DeviceOverview]) -> Table:
             size(one.peak.peak_bytes),
             size(one.reserved_peak_bytes),
             ran,
-            "yes" if one.trusted else "no",
+            _label(one),
         )
         holder = next(iter(one.peak.groups), None)
         place = "-" if holder is None else group_row(holder, "stack", all_frames=False).cells[-1]

@@ -6,6 +6,7 @@ from memreplay.analysis.steps.records import StepSource
 from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Step, StepsReport
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
@@ -38,7 +39,7 @@ def _section(device: DeviceSteps, report: StepsReport) -> list[Block]:
     if device.source is None:
         return [Heading((f"device {device.device}: no steps",)), Note(device.missing)]
     title = f"device {device.device}: {counted(len(device.steps), 'step')}"
-    blocks: list[Block] = [Heading((title, f"{device.measure}, {device.exactness}"))]
+    blocks: list[Block] = [Heading((title, f"{device.measure}, {trust_label(device)}"))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
     blocks += _table(device, report.top)
     if device.source.taken_together > 1:

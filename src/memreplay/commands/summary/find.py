@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from memreplay.analysis.trust.generation import changed_settings, generation
-from memreplay.analysis.trust.ring import overflowed
+from memreplay.analysis.trust.ring import dropped_events, overflow_signs, overflowed
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.summary.result import (
     DeviceSummary,
     MeasureSummary,
+    Overflow,
     SnapshotSummary,
     StateBytes,
 )
@@ -92,9 +93,19 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         blocks_assumed=replay.blocks.assumed,
         pending_frees=replay.holding.pending,
         synthetic_events=replay.blocks.synthetic,
+        overflow=_overflow(snap, replay),
+        overflow_signs=overflow_signs(snap, replay),
+        dropped_events=dropped_events(snap, device),
         trusted=trust.trusted,
         reasons=trust.reasons,
     )
+
+
+def _overflow(snap: Snapshot, replay: Replay) -> Overflow:
+    known = overflowed(snap, replay.device)
+    if known is not None:
+        return "yes" if known else "no"
+    return "likely" if overflow_signs(snap, replay) else "unknown"
 
 
 def _measures(snap: Snapshot, replay: Replay) -> Iterator[MeasureSummary]:

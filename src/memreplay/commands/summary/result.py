@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.trust.ring import Sign
 from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
+
+Overflow = Literal["yes", "likely", "no", "unknown"]
 
 
 class StateBytes(Record, frozen=True):
@@ -104,6 +107,13 @@ class DeviceSummary(Record, frozen=True, kw_only=True):
     """Frees that were requested and had not completed at the end."""
     synthetic_events: int
     """Frees and allocations by which a CUDA graph tree set a pool back."""
+    overflow: Overflow
+    """Whether the recorder's ring buffer dropped the oldest events; `unknown` if neither the file
+    nor the events say so."""
+    overflow_signs: tuple[Sign, ...]
+    """What makes an overflow [likely](numbers.md#a-ring-buffer-that-overflowed)."""
+    dropped_events: int
+    """How many events were dropped, at least, as memreplay's recorder counted them."""
     trusted: bool
     """Whether nothing speaks against a replay, in any measure."""
     reasons: tuple[str, ...]

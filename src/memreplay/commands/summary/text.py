@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 
-from memreplay.commands.summary.result import DeviceSummary, RecordedRun, SnapshotSummary
+from memreplay.analysis.trust.ring import Sign
+from memreplay.commands.summary.result import (
+    DeviceSummary,
+    MeasureSummary,
+    Overflow,
+    RecordedRun,
+    SnapshotSummary,
+)
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import doubts_of, label_of
 from memreplay.render.units import (
     count,
     counted,
@@ -17,6 +25,19 @@ from memreplay.render.units import (
 )
 from memreplay.texts import clean
 
+_OVERFLOW: dict[Overflow, str] = {
+    "yes": "ring overflowed",
+    "likely": "ring probably overflowed",
+    "no": "no overflow",
+    "unknown": "overflow unknown",
+}
+_SIGNS: dict[Sign, str] = {
+    "annotations_before": "probably full: annotations that always contain events ended before the"
+    " first event",
+    "round_count": "probably full: it has {there}, a number that people pass for max_entries",
+    "same_count": "probably full: it has {there}, as many as another one that isn't alike",
+    "state_only": "probably full: it has {there}, of memory that was recorded",
+}
 _CONTAINERS = {"zstd": "Zstandard", "parquet": "Parquet tables", "arrow": "Arrow tables"}
 
 
@@ -26,7 +47,7 @@ def summary_document(summary: SnapshotSummary) -> Document:
     if not summary.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for device in summary.devices:
-        blocks += _section(device, summary.overflowed)
+        blocks += _section(device)
     return tuple(blocks)
 
 
@@ -77,8 +98,8 @@ def _format(summary: SnapshotSummary) -> str:
     return f"{unpacked} {kind}"
 
 
-def _section(device: DeviceSummary, overflowed: bool | None) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device, overflowed))]
+def _section(device: DeviceSummary) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device))]
     if device.events:
         blocks.append(_measures_table(device))
     if device.states:
@@ -111,7 +132,7 @@ def _measures_table(device: DeviceSummary) -> Table:
                 size(one.peak_bytes),
                 "start" if one.event_index < device.first_event else count(one.event_index),
                 size(one.final_bytes),
-                one.exactness,
+                _label(one, device),
             )
         )
         for one in device.measures
@@ -134,14 +155,25 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
 
 
 def _verdict(device: DeviceSummary) -> str:
-    if not device.trusted:
-        return "a replay may be inexact"
-    if any(one.exactness == "estimated" for one in device.measures):
-        return "a replay can be trusted"
-    return "a replay is exact"
+    """`exact (active, allocated: estimated)`: that of requested bytes, and of others that have
+    another one."""
+    labels = {one.measure: _label(one, device) for one in device.measures}
+    first = labels["requested"]
+    others: dict[str, list[str]] = {}
+    for measure, label in labels.items():
+        if label != first:
+            others.setdefault(label, []).append(measure)
+    if doubts_of(device.reasons) and not any(doubts_of(one.reasons) for one in device.measures):
+        return label_of(first, device.reasons)
+    more = "; ".join(f"{', '.join(measures)}: {label}" for label, measures in others.items())
+    return f"{first} ({more})" if more else first
 
 
-def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple[str, str], ...]:
+def _label(one: MeasureSummary, device: DeviceSummary) -> str:
+    return label_of(one.exactness, one.reasons, device.trace_events)
+
+
+def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
     pairs = []
     if device.events < device.trace_events:
         words = range_words(device.first_event, device.events, device.trace_events)
@@ -160,13 +192,15 @@ def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple
         held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
         pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
     if device.events:
-        pairs.append(("check", _check(device, overflowed)))
+        pairs.append(("check", _check(device)))
+        if ring := _ring(device):
+            pairs.append(("ring buffer", ring))
     if device.unknown_actions:
         pairs.append(("odd", counted(device.unknown_actions, "unknown action")))
     return tuple(pairs)
 
 
-def _check(device: DeviceSummary, overflowed: bool | None) -> str:
+def _check(device: DeviceSummary) -> str:
     """What the verdict rests on, said also where all is well."""
     apart = max((abs(one.reconciliation_bytes or 0) for one in device.measures), default=0)
     if device.reconciliation_bytes is None:
@@ -176,7 +210,6 @@ def _check(device: DeviceSummary, overflowed: bool | None) -> str:
         ends = f"ends up to {count(apart)} B apart" if apart else "ends agree"
     else:
         ends = "no segments"
-    ring = {None: "overflow unknown", True: "ring overflowed", False: "no overflow"}[overflowed]
     blocks = f"{count(device.blocks_proven)} block sizes proven"
     if device.blocks_assumed:
         blocks += f" and {count(device.blocks_assumed)} assumed"
@@ -186,9 +219,17 @@ def _check(device: DeviceSummary, overflowed: bool | None) -> str:
             blocks,
             counted(device.unmatched_frees, "unmatched free"),
             counted(device.double_allocs, "double alloc"),
-            ring,
+            _OVERFLOW[device.overflow],
         )
     )
+
+
+def _ring(device: DeviceSummary) -> str:
+    """What shows that the recorder's buffer dropped events; empty if nothing does."""
+    if device.dropped_events:
+        return f"dropped at least {counted(device.dropped_events, 'event')} before these"
+    there = counted(device.trace_events, "event")
+    return "; ".join(_SIGNS[one].format(there=there) for one in device.overflow_signs)
 
 
 def _with_stack(device: DeviceSummary) -> str:

@@ -31,6 +31,7 @@ from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import group_row, share, title_of, told_apart
 from memreplay.render.layout import MIN_WIDTH
 from memreplay.render.reasons import reason_notes
+from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
@@ -152,12 +153,12 @@ def _pairs(
     one = found[0]
     pairs = []
     if len(found) == 1:
-        pairs.append(("measure", f"{one.measure}, {one.exactness}"))
+        pairs.append(("measure", f"{one.measure}, {trust_label(one)}"))
     else:
-        for exactness in ("exact", "estimated"):
-            names = [series.measure for series in found if series.exactness == exactness]
-            if names:
-                pairs.append((exactness, ", ".join(names)))
+        labels = [trust_label(series) for series in found]
+        for label in dict.fromkeys(sorted(labels, key=lambda one: not one.startswith("exact"))):
+            names = [one.measure for one, own in zip(found, labels, strict=True) if own == label]
+            pairs.append((label, ", ".join(names)))
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:

@@ -171,7 +171,7 @@ def test_a_trace_of_nothing_that_a_program_did(action: str) -> None:
     """What a dump leaves, and the last event of a recording of the state only."""
     machine, device = recorder()
     device.malloc(3 * MIB)
-    device.free(device.malloc(2 * MIB) or pytest.fail())
+    device.free(device.malloc(2 * MIB) or pytest.fail("no block"))
     if action == "snapshot":
         device.record_snapshot()
     snapshot = dumped(machine)
@@ -181,7 +181,7 @@ def test_a_trace_of_nothing_that_a_program_did(action: str) -> None:
     snap = mr.open(build.dump(snapshot))
     found = verdict(snap, snap.replay(0).measure())
     assert "no_allocations" in found.reasons
-    assert found.exact or action == "free_completed"
+    assert found.exact or action != "snapshot"
     assert not found.trusted
     assert "no_allocations" in device_verdict(snap, snap.replay(0)).reasons
 
@@ -348,7 +348,7 @@ def test_sizes_that_are_assumed_are_no_contradiction() -> None:
     assert "snapshot_events_disagree" in all_reasons(slack(True, more=2 * MIB))["active"]
     assert "snapshot_events_disagree" in all_reasons(slack(True, more=-MIB))["active"]
     # One that is there at the end is known.
-    assert "active" not in all_reasons(slack(freed_later=False))
+    assert all_reasons(slack(freed_later=False))["active"] == ("no_allocations",)
 
 
 def cut(snapshot: Snapshot, action: str, at: int = 0) -> Snapshot:
@@ -423,7 +423,7 @@ def test_a_request_of_a_free_that_is_missing() -> None:
     found = all_reasons(cut(dumped(machine), "free_requested"))
     assert "pending_at_start" in found["held"]
     assert "pending_at_start" in found["allocated"]
-    assert "pending_at_start" not in found["requested"]
+    assert "pending_at_start" not in found.get("requested", ())
     snap = mr.open(build.dump(cut(dumped(machine), "free_requested")))
     found_held = verdict(snap, snap.replay().measure("held"))
     assert (found_held.exact, found_held.trusted) == (False, True)
@@ -572,9 +572,7 @@ def test_no_whole_recording_is_doubted(recording: Recording) -> None:
         if EVENTS_LOST_BEFORE.intersection(found.reasons):
             assert recording.truths[device].dropped
         elif not actions & {"alloc", "free_requested"}:
-            assert "no_allocations" in found.reasons or found.trusted
-        elif not actions:
-            assert "no_events" in found.reasons or found.trusted
+            assert {"no_events", "no_allocations"}.intersection(found.reasons) or found.trusted
         elif "free_requested" in actions:
             assert found.trusted, found
         else:  # a short trace may look as if requests had been skipped

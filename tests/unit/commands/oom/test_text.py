@@ -21,6 +21,7 @@ from memreplay.commands.oom.text import CAUSES, cause_words, oom_document
 from memreplay.render.plain import render_plain
 from tests import build
 from tests.allocator import GIB, MIB, Machine
+from tests.build import SnapshotBuilder
 from tests.unit.commands.oom.test_find import (
     ASK,
     KEEP,
@@ -97,8 +98,29 @@ def test_every_name_has_words() -> None:
 
 
 def test_none() -> None:
-    made, _ = machine(64 * MIB)
+    made, device = machine(64 * MIB)
+    device.malloc(MIB)
     assert "note: no out-of-memory event in this file." in text(found(made))[1]
+
+
+@pytest.mark.parametrize("with_event", [False, True])
+def test_only_the_final_state(with_event: bool) -> None:
+    """It can't be compared with itself."""
+    builder = SnapshotBuilder()
+    if with_event:
+        builder.snapshot_event(512)
+    builder.segment(1 << 30, 200 * MIB, blocks=[builder.block(1 << 30, 80 * MIB)])
+    told = oom_report(mr.open(build.dump(builder.build())))
+    (device,) = told.devices
+    assert device.end is not None
+    assert (device.end.peak_bytes, device.end.peak_event) == (None, None)
+    whole = " ".join(" ".join(text(told)).split())
+    assert "note: only the final state is known" in whole
+    what = "allocation was" if with_event else "events were"
+    assert f"if it failed here not known: no {what} recorded" in whole
+    assert "memory was probably higher before: 120.0 MiB is cached" in whole
+    assert "likely: close to" not in whole
+    assert "most likely at the end" not in whole
 
 
 def test_none_but_a_likely_end() -> None:

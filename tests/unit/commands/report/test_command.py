@@ -47,7 +47,7 @@ def test_markdown(runner: CliRunner) -> None:
     done = ask(runner, EXAMPLE, "--format", "markdown")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("### ")
-    assert "- **trust**: yes, to the byte" in done.stdout
+    assert "- **trust**: Exact: the snapshot is consistent." in done.stdout
     assert "| ---: | ---: | ---: | --- |" in done.stdout
 
 
@@ -84,7 +84,7 @@ def test_strict(runner: CliRunner, tmp_path: Path) -> None:
     file.write_bytes(build.dump(SnapshotBuilder().free_completed(0x1000, 512).build()))
     done = ask(runner, str(file))
     assert done.exit_code == 0
-    assert "these numbers are in doubt" in done.stdout
+    assert "exact for the final state" in done.stdout
     assert ask(runner, str(file), "--strict").exit_code == 1
 
 

@@ -56,7 +56,7 @@ def test_any_width(name: str, width: int) -> None:
 
 def test_the_page_of_a_leak() -> None:
     page = text(of("leaky_training.pkl.gz"))
-    assert "device 0: peak 24.1 MiB, no request failed, these numbers can be trusted" in page
+    assert "device 0: peak 24.1 MiB, no request failed, exact" in page
     assert "1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)" in page
     assert "step 29 of 40" in page
     assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
@@ -115,18 +115,44 @@ def test_categories_are_those_of_peak() -> None:
 
 def test_doubts_are_said_first() -> None:
     reasons = ("unmatched_frees", "ring_overflow", "segments_disagree")
-    page = " ".join(
-        text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons)).split()
-    )
-    assert "these numbers are in doubt" in page
-    assert "trust no: blocks were freed that were not live" in page
+    (device,) = of("transformer_step.pkl.gz").devices
+    against = {"trusted": False, "reasons": reasons}
+    doubted = replace(device.peak, exactness="estimated", **against)
+    page = " ".join(text(changed("transformer_step.pkl.gz", peak=doubted, **against)).split())
+    assert "no request failed in the last 10,000 events, not trustworthy trust" in page
+    assert "trust Not trustworthy: blocks were freed that were not live" in page
     assert "the recorder's ring buffer was full" in page
     assert "and 1 more reason (summary lists them)" in page
+    # What speaks against other measures says nothing of the peak.
+    page = " ".join(
+        text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons[:1])).split()
+    )
+    assert "no request failed, exact, other numbers not trustworthy trust" in page
+    assert (
+        "trust Exact: the snapshot is consistent. Other numbers are not trustworthy: blocks were"
+        " freed that were not live"
+    ) in page
+
+
+def test_a_ring_buffer_that_was_full_is_said_first() -> None:
+    (device,) = of("transformer_step.pkl.gz").devices
+    for reason, how in (
+        ("ring_overflow", "was full"),
+        ("ring_overflow_likely", "was probably full"),
+    ):
+        against = {"trusted": False, "reasons": (reason,)}
+        peak = replace(device.peak, **against)
+        page = " ".join(text(changed("transformer_step.pkl.gz", peak=peak, **against)).split())
+        assert "no request failed in the last 10,000 events, exact for the last 10,000" in page
+        assert f"trust Exact for the last 10,000 events only: the ring buffer {how}, so" in page
 
 
 def test_an_estimate_is_said() -> None:
-    page = text(changed("transformer_step.pkl.gz", exactness="estimated"))
-    assert "though the peak is an estimate" in page
+    (device,) = of("transformer_step.pkl.gz").devices
+    estimated = replace(device.peak, exactness="estimated")
+    page = text(changed("transformer_step.pkl.gz", exactness="estimated", peak=estimated))
+    assert "no request failed, estimated" in page
+    assert "trust          Estimated: the snapshot is consistent" in page
     page = text(changed("transformer_step.pkl.gz", reserved_exactness="estimated"))
     assert "5.6 GiB (estimated) at most" in page
 
@@ -164,9 +190,17 @@ def test_no_events() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
-    assert "device 0: peak 512 B, no events were recorded, these numbers are in doubt" in page
+    assert "device 0: peak 512 B, no events were recorded, exact for the final state" in page
     assert "not known: no events were recorded" in page
     assert "512 B requested in 1 block in the final state" in page
+
+
+def test_what_is_cached_in_a_final_state_is_no_advice() -> None:
+    made = SnapshotBuilder(devices=0)
+    made.segment(1 << 30, 1 << 30, blocks=[made.block(1 << 30, 512)])
+    page = text(overview(mr.open(build.dump(made.build()))))
+    assert "1.0 GiB (100.0%) of 1.0 GiB reserved, in the final state" in " ".join(page.split())
+    assert "expandable_segments" not in page
 
 
 def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
@@ -264,8 +298,9 @@ def test_in_a_line() -> None:
     (device,) = of("leaky_training.pkl.gz").devices
     assert device.leaks is not None
     none = replace(device.leaks, leaks=(), leaks_total=0, whole_bytes_per_step=0)
-    line = report_line(changed("leaky_training.pkl.gz", leaks=none, trusted=False))
-    assert line.endswith("no request failed, leaks: none found, numbers in doubt")
+    peak = replace(device.peak, trusted=False, reasons=("unmatched_frees",))
+    line = report_line(changed("leaky_training.pkl.gz", leaks=none, trusted=False, peak=peak))
+    assert line.endswith("no request failed, leaks: none found, not trustworthy")
     whole = replace(none, whole_bytes_per_step=4096)
     line = report_line(changed("leaky_training.pkl.gz", leaks=whole))
     assert "leaks: memory grows by 4.0 KiB a step over 40 steps" in line

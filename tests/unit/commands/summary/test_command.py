@@ -63,6 +63,6 @@ def test_strict(runner: CliRunner, library: FakeLibrary) -> None:
     assert runner.invoke(app, ["summary", "a", "b"]).exit_code == 0
     result = runner.invoke(app, ["summary", "a", "b", "--strict"])
     assert result.exit_code == 1
-    assert result.stdout.count("a replay may be inexact") == 2
+    assert result.stdout.count("not trustworthy (reserved: exact)") == 2
     library.errors["b"] = SnapshotError("no")
     assert runner.invoke(app, ["summary", "a", "b", "--strict"]).exit_code == 3

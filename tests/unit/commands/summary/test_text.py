@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.trust.ring import Sign
 from memreplay.commands.summary.result import SnapshotSummary
 from memreplay.commands.summary.text import summary_document
 from memreplay.render.plain import render_plain
@@ -18,7 +21,7 @@ stacks       2,048 distinct, of 5,120 distinct frames
 annotations  12
 settings     expandable_segments = true
 
-device 0: 22,331 events in 1 min 23.5 s, a replay is exact
+device 0: 22,331 events in 1 min 23.5 s, exact
 from          2026-07-12 16:40:22.000000 UTC
 to            2026-07-12 16:41:45.500000 UTC
 actions       alloc 8,000, free_requested 7,331, free_completed 7,000
@@ -46,7 +49,7 @@ times        none recorded
 annotations  12
 settings     all at their defaults
 
-device 0: 22,331 events, a replay may be inexact
+device 0: 22,331 events, not trustworthy (reserved: exact)
 actions       alloc 8,000, free_requested 7,331, free_completed 7,000
 with a stack  none
 parts         3 pools, 2 streams (peak --by pool, --by stream)
@@ -56,16 +59,17 @@ check         ends up to 512 B apart, 7,900 block sizes proven and 13 assumed, 3
 odd           1 unknown action
 
 measure       start      peak  at event       end
-requested   2.0 GiB  10.0 GiB     3,737   4.0 GiB  estimated
+requested   2.0 GiB  10.0 GiB     3,737   4.0 GiB  not trustworthy
 reserved   12.0 GiB  12.0 GiB     start  12.0 GiB  exact
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
 inactive              40  7.0 GiB          -
 
-warning: the recorder's ring buffer was full: what is left is exact, but an
-  earlier, higher peak may be missing; next time, raise max_entries in
-  torch.cuda.memory._record_memory_history(max_entries=...), or dump sooner
+warning: the recorder's ring buffer was full: these are the numbers of the
+  last events, and an earlier, higher peak may be missing; next time, raise
+  max_entries in torch.cuda.memory._record_memory_history(max_entries=...), or
+  dump sooner
 warning: blocks were freed that were not live, so events are missing; next
   time, record without a pause and without skip_actions
 warning: made up later"""
@@ -106,10 +110,32 @@ def test_without_events_only_the_state_is_shown() -> None:
 
 
 def test_the_verdict_in_the_first_line() -> None:
-    assert "a replay is exact\n" in render(SUMMARY)
-    estimated = tuple(replace(m, exactness="estimated") for m in SUMMARY.devices[0].measures)
-    assert "a replay can be trusted\n" in render(summary_of(measures=estimated))
-    assert "a replay may be inexact\n" in render(summary_of(measures=estimated, trusted=False))
+    assert " 23.5 s, exact\n" in render(SUMMARY)
+    own = SUMMARY.devices[0].measures
+    estimated = tuple(replace(one, exactness="estimated") for one in own)
+    assert " 23.5 s, estimated\n" in render(summary_of(measures=estimated))
+    some = (*own[:2], *estimated[2:4], replace(estimated[4], reasons=("segments_disagree",)))
+    assert (" 23.5 s, exact (active, allocated: estimated; reserved: not trustworthy)\n") in render(
+        summary_of(measures=some), 120
+    )
+    # What no measure by itself has against it.
+    doubted = summary_of(trusted=False, reasons=("unmatched_frees",))
+    assert " 23.5 s, not trustworthy\n" in render(doubted)
+    last = tuple(replace(one, reasons=("ring_overflow_likely",)) for one in own)
+    lossy = summary_of(measures=last, trusted=False, reasons=("ring_overflow_likely",))
+    assert " 23.5 s, exact for the last 22,331 events\n" in render(lossy)
+
+
+def test_what_shows_that_the_ring_was_full() -> None:
+    signs = get_args(Sign)
+    text = " ".join(render(summary_of(overflow="likely", overflow_signs=signs), 200).split())
+    assert "double allocs, ring probably overflowed" in text
+    assert "ring buffer probably full: annotations" in text
+    assert "it has 22,331 events, a number that people pass for max_entries" in text
+    assert text.count("probably full") == len(signs)
+    text = render(summary_of(overflow="yes", dropped_events=5003), 200)
+    assert "ring buffer   dropped at least 5,003 events before these" in text
+    assert "ring buffer" not in render(SUMMARY)
 
 
 def test_an_end_that_differs_in_one_measure() -> None:

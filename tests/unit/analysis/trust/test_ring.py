@@ -1,0 +1,280 @@
+"""ring: a full ring buffer is told from the events, and a whole recording is not taken for one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.trust.ring import dropped_events, overflow_signs, overflowed
+from memreplay.analysis.trust.trust import device_verdict, verdict
+from memreplay.snapshot.model import MEASURES
+from tests import build
+from tests.allocator import MIB, Device, Machine
+from tests.allocator_strategies import record
+from tests.build import SnapshotBuilder
+
+CODE = (("train", "train.py", 5),)
+
+
+def worked(device: Device, allocations: int, size: int = 1000) -> None:
+    """Allocations of which the last hundred are live."""
+    live = []
+    for _ in range(allocations):
+        live.append(device.malloc(size, stack=CODE))
+        if len(live) > 100 and (first := live.pop(0)) is not None:
+            device.free(first)
+
+
+def large_then_small(max_entries: int | None, begun: str = "first") -> mr.Snapshot:
+    """One large tensor, then 2,000 small allocations; recorded first, or when there was memory."""
+    machine = Machine()
+    device = machine.devices[0]
+    if begun == "first":
+        machine.begin_recording()
+    large = device.malloc(3_000 * MIB, stack=CODE)
+    assert large is not None
+    device.free(large)
+    if begun == "late":
+        machine.begin_recording()
+    worked(device, 2000)
+    return mr.open(build.dump(machine.dump(max_entries)[0]))
+
+
+def signs(snap: mr.Snapshot, device: int = 0) -> tuple[str, ...]:
+    return overflow_signs(snap, snap.replay(device))
+
+
+@pytest.mark.parametrize("entries", [500, 1000, 1024, 2000, 3000, 5000, 2500, 4096])
+def test_a_full_ring(entries: int) -> None:
+    snap = large_then_small(entries)
+    assert overflowed(snap, 0) is None
+    assert signs(snap) == ("round_count",)
+    for name in MEASURES:
+        found = verdict(snap, snap.replay(0).measure(name))
+        assert "ring_overflow_likely" in found.reasons
+        assert not found.trusted
+        # Where the cut lies between the two events of a free, `held` is estimated.
+        assert found.exact or {"skip_actions", "pending_at_start"}.intersection(found.reasons)
+    assert "ring_overflow_likely" in device_verdict(snap, snap.replay(0)).reasons
+
+
+@pytest.mark.parametrize("entries", [None, 10_000, 4097, 1003, 999, 4321])
+def test_other_numbers_of_events(entries: int | None) -> None:
+    assert signs(large_then_small(entries)) == ()
+
+
+def test_a_whole_recording_of_a_round_number_of_events() -> None:
+    """It begins with nothing reserved, so nothing came before it."""
+    machine = Machine()
+    machine.begin_recording()
+    worked(machine.devices[0], 367)
+    device = machine.devices[0]
+    while len(device.history) < 1000:
+        device.record_snapshot()
+    snap = mr.open(build.dump(machine.dump()[0]))
+    assert snap.trace_events(0) == 1000
+    assert signs(snap) == ()
+    assert verdict(snap, snap.replay(0).measure()).trusted
+
+
+def test_a_late_recording_of_a_round_number_of_turns() -> None:
+    """No memory has a stack but what the trace allocates."""
+    machine = Machine()
+    device = machine.devices[0]
+    device.malloc(MIB)
+    machine.begin_recording()
+    for _ in range(1000):
+        block = device.malloc(1000, stack=CODE)
+        assert block is not None
+        device.free(block)
+    snap = mr.open(build.dump(machine.dump()[0]))
+    assert snap.trace_events(0) == 3000
+    assert signs(snap) == ()
+
+
+def test_the_number_that_most_people_type() -> None:
+    """Of a late recording that emptied its cache no memory is left that was recorded before."""
+    machine = Machine()
+    device = machine.devices[0]
+    device.malloc(MIB)
+    machine.begin_recording()
+    for _ in range(33_400):
+        block = device.malloc(1000, stack=CODE)
+        assert block is not None
+        device.free(block)
+    for entries, expected in ((100_000, ("round_count",)), (100_001, ()), (90_000, ())):
+        assert signs(mr.open(build.dump(machine.dump(entries)[0]))) == expected
+
+
+def test_what_the_file_says_counts_more() -> None:
+    machine = Machine()
+    machine.begin_recording()
+    worked(machine.devices[0], 2000)
+    made = machine.dump(1000)[0]
+    assert signs(mr.open(build.dump(made))) == ("round_count",)
+    for flag in (True, False):
+        snap = mr.open(build.dump(made | {"trace_alloc_overflowed": flag}))
+        assert signs(snap) == ()
+        assert ("ring_overflow" in verdict(snap, snap.replay(0).measure()).reasons) is flag
+
+
+def test_a_range_that_begins_later_is_what_was_asked_for() -> None:
+    machine = Machine()
+    machine.begin_recording()
+    worked(machine.devices[0], 2000)
+    data = build.dump(machine.dump(1000)[0])
+    assert signs(mr.open(data, stop=500)) == ("round_count",)
+    assert signs(mr.open(data, start=10)) == ()
+
+
+def two_devices(others: int, size: int, max_entries: int | None) -> mr.Snapshot:
+    machine = Machine(devices=2)
+    for device in machine.devices:
+        device.malloc(MIB)
+    machine.begin_recording()
+    for device in machine.devices:
+        device.malloc(30 * MIB, stack=CODE)
+    worked(machine.devices[0], 900)
+    device = machine.devices[1]
+    for _ in range(others):
+        block = device.malloc(size, stack=CODE)
+        assert block is not None
+        device.free(block)
+        device.record_snapshot()
+    return mr.open(build.dump(machine.dump(max_entries)[0]))
+
+
+def test_two_devices_of_other_work_with_as_many_events() -> None:
+    snap = two_devices(700, 3 * MIB, 1237)
+    assert snap.trace_events(0) == snap.trace_events(1) == 1237
+    assert signs(snap) == signs(snap, 1) == ("same_count",)
+    assert signs(two_devices(701, 3 * MIB, None)) == ()
+
+
+def test_two_devices_that_did_the_same() -> None:
+    machine = Machine(devices=2)
+    for device in machine.devices:
+        device.malloc(MIB)
+    machine.begin_recording()
+    for device in machine.devices:
+        worked(device, 900)
+    snap = mr.open(build.dump(machine.dump()[0]))
+    assert snap.trace_events(0) == snap.trace_events(1) >= 1000
+    assert signs(snap) == signs(snap, 1) == ()
+
+
+def annotated(max_entries: int | None, *, idle: bool = False, first: str = "") -> mr.Snapshot:
+    """A step of ten events in each annotation; one of `first` before them all."""
+    builder = SnapshotBuilder()
+    builder.segment(1 << 30, 2 * MIB, blocks=[builder.block(1 << 30, 512, 300)])
+    time = 1_000
+    events = []
+    if first:
+        for at, stage in ((10, "START"), (20, "END")):
+            builder.annotation(first, stage, time_us=at)
+    for step in range(100):
+        name = f"ProfilerStep#{step}"
+        builder.annotation(name, "START", time_us=time)
+        for i in range(0 if idle and step % 2 else 5):
+            events += [("alloc", (step * 5 + i + 1) << 12, time + 2), ("free", 0, time + 3)]
+        builder.annotation(name, "END", time_us=time + 9)
+        time += 10
+    made = builder.build()
+    trace: list[Any] = []
+    address = 0
+    for action, addr, at in events:
+        if action == "alloc":
+            address = addr
+            trace.append({"action": "alloc", "addr": addr, "size": 300, "stream": 0, "time_us": at})
+        else:
+            trace += (
+                {"action": one, "addr": address, "size": 300, "stream": 0, "time_us": at}
+                for one in ("free_requested", "free_completed")
+            )
+    made["device_traces"] = [trace[-max_entries:] if max_entries else trace]
+    return mr.open(build.dump(made))
+
+
+def test_annotations_that_have_events_wherever_there_are_any() -> None:
+    assert signs(annotated(777)) == ("annotations_before",)
+    assert signs(annotated(None)) == ()
+    # One that often has none says nothing.
+    assert signs(annotated(371, idle=True)) == ()
+    # Neither does one of another name, such as the loading of data.
+    assert signs(annotated(None, first="load data")) == ()
+
+
+def test_as_many_events_as_annotations() -> None:
+    builder = SnapshotBuilder()
+    old = builder.block(1 << 30, 512, 300, frames=[("f", "a.py", 1)])
+    builder.segment(1 << 30, 2 * MIB, blocks=[old])
+    for i in range(501):
+        builder.alloc((i + 1) << 12, 300).free(((i + 1) << 12), 300)
+    for i in range(1503):
+        builder.annotation(f"a{i}", "START", time_us=1)
+    snap = mr.open(build.dump(builder.build()))
+    assert (snap.trace_events(0), snap.annotation_count) == (1503, 1503)
+    assert signs(snap) == ("same_count",)
+
+
+def test_the_last_event_of_a_recording_of_the_state() -> None:
+    snap = large_then_small(1)
+    assert signs(snap) == ("state_only",)
+    assert "ring_overflow_likely" in verdict(snap, snap.replay(0).measure()).reasons
+    # Of memory that was never recorded, one event is one event.
+    builder = SnapshotBuilder().alloc(1 << 12, 300)
+    builder.segment(1 << 30, 2 * MIB, blocks=[builder.block(1 << 30, 512, 300)])
+    assert signs(mr.open(build.dump(builder.build()))) == ()
+
+
+# ---- with memreplay's recorder the answer is certain
+
+
+@pytest.mark.parametrize(
+    "noted, expected",
+    [
+        ({"max_entries": None, "dropped_events": [0]}, False),
+        ({"max_entries": 1000, "dropped_events": [5003]}, True),
+        ({"max_entries": 1000, "dropped_events": [0]}, True),  # full
+        ({"max_entries": 1001, "dropped_events": [0]}, False),
+        # The program began a recording of its own, with a smaller ring.
+        ({"max_entries": None, "dropped_events": [7]}, True),
+        ({"max_entries": "many", "dropped_events": "some"}, None),
+        ({"dropped_events": [-1]}, None),
+        ({"max_entries": True}, None),
+    ],
+)
+def test_what_the_recorder_noted(noted: dict[str, Any], expected: bool | None) -> None:
+    machine = Machine()
+    machine.begin_recording()
+    worked(machine.devices[0], 2000)
+    made = machine.dump(1000)[0] | {"memreplay": {"recorder": "record", **noted}}
+    snap = mr.open(build.dump(made))
+    assert overflowed(snap, 0) is expected
+    assert signs(snap) == (("round_count",) if expected is None else ())
+    found = verdict(snap, snap.replay(0).measure()).reasons
+    assert ("ring_overflow" in found) is bool(expected)
+
+
+def test_how_many_were_dropped_of_each_device() -> None:
+    made = SnapshotBuilder().alloc(1, 9).build() | {"memreplay": {"dropped_events": [3, "x"]}}
+    snap = mr.open(build.dump(made))
+    assert [dropped_events(snap, device) for device in (-1, 0, 1, 2)] == [0, 3, 0, 0]
+
+
+# ---- against the truth
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 60))
+def test_no_recording_of_another_length_is_doubted(seed: int, devices: int, late: int) -> None:
+    """Random programs, recorded whole: a round number of events by chance takes 1,000 of them."""
+    steps = random.Random(seed).randint(1, 250)
+    recording = record(seed, steps=steps, devices=devices, late=late)
+    snap = mr.open(build.dump(recording.snapshot))
+    for device in snap.devices:
+        assert signs(snap, device) == ()

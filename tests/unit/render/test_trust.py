@@ -1,0 +1,87 @@
+"""Tests of render/trust.py: how far numbers can be trusted, in the same words everywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from memreplay.analysis.trust.trust import REMARKS, UNSEEN, graded
+from memreplay.render.reasons import REASONS
+from memreplay.render.trust import label_of, trust_label, trust_words
+from memreplay.snapshot.model import Verdict
+
+
+class Numbers(Verdict, frozen=True):
+    """A verdict, with the events that it is of."""
+
+    trace_events: int = 0
+
+
+def of(*reasons: str, events: int = 1000) -> Numbers:
+    found = graded(reasons)
+    return Numbers(found.trusted, found.exact, found.reasons, events)
+
+
+MISSING = "so an earlier, higher peak may be missing."
+
+
+@pytest.mark.parametrize(
+    "found, label, words",
+    [
+        (of(), "exact", "Exact: the snapshot is consistent."),
+        (of("recording_begun_late"), "exact", "Exact: the snapshot is consistent."),
+        (
+            of("blocks_assumed"),
+            "estimated",
+            "Estimated: the snapshot is consistent, but doesn't have all that these numbers need.",
+        ),
+        (
+            of("ring_overflow"),
+            "exact for the last 1,000 events",
+            f"Exact for the last 1,000 events only: the ring buffer was full, {MISSING}",
+        ),
+        (
+            of("ring_overflow_likely"),
+            "exact for the last 1,000 events",
+            f"Exact for the last 1,000 events only: the ring buffer was probably full, {MISSING}",
+        ),
+        (
+            of("ring_overflow", "blocks_assumed", events=0),
+            "estimated for the last events",
+            f"Estimated for the last events only: the ring buffer was full, {MISSING}",
+        ),
+        (
+            of("no_events"),
+            "exact for the final state",
+            f"Exact for the final state only: no events were recorded, {MISSING}",
+        ),
+        (
+            of("no_allocations", "ring_overflow_likely"),
+            "exact for the final state",
+            f"Exact for the final state only: no allocation was recorded, {MISSING}",
+        ),
+        (
+            of("unmatched_frees"),
+            "not trustworthy",
+            "Not trustworthy: blocks were freed that were not live, so events are missing.",
+        ),
+        (of("made_up_later"), "not trustworthy", "Not trustworthy: made up later."),
+    ],
+)
+def test_the_words(found: Numbers, label: str, words: str) -> None:
+    assert (trust_label(found), trust_words(found)) == (label, words)
+
+
+def test_of_many_doubts_two_are_said() -> None:
+    found = of("truncated", "ring_overflow", "blocks_assumed", "skip_actions", "tail_race")
+    words = trust_words(found)
+    assert words.startswith(f"Not trustworthy: {REASONS['truncated'].what}; ")
+    assert words.endswith(", and 2 more reasons (summary lists them).")
+
+
+@pytest.mark.parametrize("reason", sorted(REASONS))
+def test_what_is_trusted_says_so_and_nothing_else(reason: str) -> None:
+    """A verdict that `--strict` refuses is never worded as one that it lets pass."""
+    found = graded([reason])
+    assert found.trusted is (reason in REMARKS)
+    assert (label_of(found.exactness, [reason]) in ("exact", "estimated")) is found.trusted
+    assert (reason in UNSEEN) <= (not found.trusted)
