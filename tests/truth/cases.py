@@ -179,6 +179,8 @@ CASES = [
     Case("gpt", "", entries=1500),
     Case("streams", EXPANDABLE, LAGGING, entries=200),
     Case("serving", "", entries=400),
+    Case("ring", "", entries=1000),
+    Case("ring", "", entries=6100),
     *(
         Case(path.stem, recorded=True, arguments=arguments)
         for path in sorted(RECORDED.glob("*.py"))

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import memreplay as mr
+import memreplay._core as _core
+from memreplay.analysis.trust.ring import dropped_events, overflowed
 from memreplay.analysis.trust.trust import verdict
 from memreplay.snapshot.model import MEASURES, MeasureName
 from tests.truth.cases import Case
@@ -81,6 +83,8 @@ def _of_device(
     for measure in MEASURES:
         usage = replay.measure(measure)
         trust = verdict(snap, usage)
+        if case.entries and measure == "requested":
+            yield from _ring(case, snap, device, truth)
         if case.whole:
             yield Figure(
                 f"{name}{measure}: trusted and exact",
@@ -110,6 +114,19 @@ def _of_device(
     if case.whole:
         counted = truth["moments"][-1]["ooms"][device]
         yield Figure(f"{name}requests that failed", counted, len(replay.events_of("oom")))
+
+
+def _ring(case: Case, snap: mr.Snapshot, device: int, truth: dict[str, Any]) -> Iterator[Figure]:
+    """Whether the ring dropped events is certain by what was noted, and how many, to the event."""
+    counted = [one["events"][device] for one in (truth["moments"][0], truth["moments"][-1])]
+    made = sum(counted[1].values()) - sum(counted[0].values())
+    replay = snap.replay(device)
+    kept = sum(replay.tally.actions.get(_core.ACTIONS.index(name), 0) for name in counted[0])
+    name = f"device {device}: " if device else ""
+    yield Figure(f"{name}events dropped", max(0, made - kept), dropped_events(snap, device))
+    yield Figure(f"{name}ring overflowed", made > kept, overflowed(snap, device))
+    trusted = verdict(snap, replay.measure("requested")).trusted
+    yield Figure(f"{name}trusted although events were dropped", False, trusted and made > kept)
 
 
 def _over_time(

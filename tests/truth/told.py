@@ -128,6 +128,14 @@ class Truth:
                 "kept": kept,
                 "retries": [one["num_alloc_retries"] for one in stats],
                 "ooms": [one["num_ooms"] for one in stats],
+                "events": [
+                    {
+                        "alloc": one["allocation"]["all"]["allocated"],
+                        "free_requested": one["allocation"]["all"]["freed"],
+                        "free_completed": one["active"]["all"]["freed"],
+                    }
+                    for one in stats
+                ],
             }
         )
         if sum(not one["kept"] for one in self.moments) > 2 * AT_RANDOM:

@@ -112,8 +112,7 @@ function device(of: World, columns: Columns): PageDevice {
       stream: plain(pieces.map((one) => one.stream)),
       kind: plain(pieces.map((one) => (one.expandable ? 1 : 0) + (one.small ? 2 : 0))),
     },
-    exactness: of_measures(() => 'exact' as const),
-    reasons: of_measures(() => []),
+    trust: of_measures(() => ({ kind: 'note', text: 'Exact.', warning: false })),
     peaks: of_measures((measure) => {
       const all = Array.from({ length: of.events + 1 }, (_, m) => slow.usage(of, measure, m));
       const bytes = Math.max(...all);

@@ -18,7 +18,7 @@ export function rankOf(rank: number | null, more: Partial<PageRank> = {}): PageR
     step: null,
     ooms: 0,
     leak_bytes_per_step: null,
-    is_exact: true,
+    trust: 'exact',
     categories: [],
     holders: [],
     moments: 0,

@@ -14,8 +14,8 @@ PEAK_MAY_BE_MISSING = "an earlier, higher peak may be missing"
 
 
 class Judged(Protocol):
-    """Numbers of one device, with the verdict on them; `trace_events`, if there, is how many events
-    its trace has."""
+    """Numbers of one device, with the verdict on them; `trace_events` or `events`, if there, is how
+    many events its trace has."""
 
     @property
     def exactness(self) -> str: ...
@@ -43,7 +43,7 @@ def seen_words(reasons: Iterable[str], events: int) -> tuple[str, str]:
 
 def trust_label(found: Judged) -> str:
     """`exact`, `estimated`, `exact for the last 1,000 events`, `not trustworthy`."""
-    return label_of(found.exactness, found.reasons, getattr(found, "trace_events", 0))
+    return label_of(found.exactness, found.reasons, _events_of(found))
 
 
 def label_of(exactness: str, reasons: Iterable[str], events: int = 0) -> str:
@@ -55,17 +55,24 @@ def label_of(exactness: str, reasons: Iterable[str], events: int = 0) -> str:
     return f"{exactness} for {seen}" if seen else exactness
 
 
-def trust_words(found: Judged) -> str:
-    """The same in a sentence, with the reason."""
+def trust_words(found: Judged, events: int | None = None) -> str:
+    """The same in a sentence, with the reason; `events` if the numbers don't say how many."""
     if doubts_of(found.reasons):
         against = [reason for reason in found.reasons if reason not in REMARKS]
         return f"Not trustworthy: {doubts_words(against)}."
-    seen, why = seen_words(found.reasons, getattr(found, "trace_events", 0))
+    if events is None:
+        events = _events_of(found)
+    seen, why = seen_words(found.reasons, events)
     if seen:
         return f"{found.exactness.capitalize()} for {seen} only: {why}, so {PEAK_MAY_BE_MISSING}."
     if found.exactness == "exact":
         return "Exact: the snapshot is consistent."
     return "Estimated: the snapshot is consistent, but doesn't have all that these numbers need."
+
+
+def _events_of(found: Judged) -> int:
+    events: int = getattr(found, "trace_events", getattr(found, "events", 0))
+    return events
 
 
 def doubts_words(doubts: list[str]) -> str:

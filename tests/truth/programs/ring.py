@@ -8,7 +8,7 @@ large = torch.empty(3_000_000_000, dtype=torch.uint8, device="cuda")
 told.moment()
 del large
 kept = []
-for i in range(2000):
+for _ in range(2000):
     kept.append(torch.empty(1000, device="cuda"))
     if len(kept) > 100:
         kept.pop(0)

@@ -27,7 +27,8 @@ export interface PageRank {
   readonly step: number | null;
   readonly ooms: number;
   readonly leak_bytes_per_step: number | null;
-  readonly is_exact: boolean;
+  /** How far its numbers can be trusted: `exact`, or what keeps them from it. */
+  readonly trust: string;
   readonly categories: readonly PageShare[];
   readonly holders: readonly PageShare[];
   /** How many numbers of `curves` are its own. */
@@ -44,7 +45,8 @@ export interface FleetPage {
   readonly version: string;
   readonly title: string;
   readonly headline: string;
-  readonly is_trusted: boolean;
+  /** Why not all of it can be trusted; empty if it can. */
+  readonly doubt: string;
   readonly measure: Measure;
   readonly curve_by: 'steps' | 'events';
   readonly texts: readonly string[];

@@ -123,9 +123,8 @@ export interface PageDevice {
   readonly address_unit: number;
   /** Null where they do not add up to what was reserved. */
   readonly segments: SegmentColumns | null;
-  /** Whether the numbers of a measure are exact, and what keeps them from it or is worth knowing. */
-  readonly exactness: Readonly<Record<Measure, 'exact' | 'estimated'>>;
-  readonly reasons: Readonly<Record<Measure, readonly PageNote[]>>;
+  /** How far the numbers of a measure can be trusted; a warning if they aren't exact. */
+  readonly trust: Readonly<Record<Measure, PageNote>>;
   readonly peaks: Readonly<Record<Measure, PagePeak>>;
 }
 

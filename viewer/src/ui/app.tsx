@@ -148,16 +148,11 @@ function Headline() {
             {note}
           </span>
         ))}
-        {device.exactness[measure] === 'estimated' && (
-          <span class="warning">{measure} bytes are estimated</span>
+        {device.trust[measure].warning && (
+          <span class="warning">
+            {measure} bytes: {device.trust[measure].text}
+          </span>
         )}
-        {device.reasons[measure]
-          .filter(({ warning }) => warning)
-          .map(({ text }) => (
-            <span key={text} class="warning">
-              {text}
-            </span>
-          ))}
       </p>
       <dl class="figures" aria-live="polite">
         <div>

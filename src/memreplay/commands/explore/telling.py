@@ -9,7 +9,7 @@ from memreplay.commands.explore.commands_for import filter_words
 from memreplay.commands.explore.source_lines import lines_around
 from memreplay.render.fit import cut_left, cut_right, wrap
 from memreplay.render.holders import title_of
-from memreplay.render.trust import trust_label
+from memreplay.render.trust import label_of
 from memreplay.render.units import count, percent, signed_duration, size
 from memreplay.texts import clean
 
@@ -33,7 +33,7 @@ class Teller:
         """What is looked at."""
         snap = self.explored.snap
         verdict = self.explored.verdict(look)
-        words = [look.measure, trust_label(verdict)]
+        words = [look.measure, label_of(verdict.exactness, verdict.reasons, snap.trace_events(look.device))]
         if not verdict.trusted:
             words[-1] += " (see memreplay summary)"
         parts = [f"device {look.device}"]

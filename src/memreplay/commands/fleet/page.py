@@ -16,6 +16,7 @@ from memreplay.export.page.html import page_html
 from memreplay.io.version import __version__
 from memreplay.render.blocks import blocks_of
 from memreplay.render.ranks import ranks_words
+from memreplay.render.trust import trust_label
 from memreplay.render.units import counted, signed_size, size
 from memreplay.texts import clean
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.export.page.coding import Coded
 
 HOLDERS = 8  # of each rank
+DOUBT = "not all of it was read, or is trustworthy: see the report"
 
 
 def page_of_fleet(report: FleetReport) -> tuple[FleetPage, list[bytes]]:
@@ -44,7 +46,7 @@ def page_of_fleet(report: FleetReport) -> tuple[FleetPage, list[bytes]]:
             version=__version__,
             title=clean(report.source),
             headline=clean(", ".join(headline(report))),
-            is_trusted=report.trusted,
+            doubt="" if report.trusted else DOUBT,
             measure=report.measure,
             curve_by=report.curve_by or "events",
             texts=texts.all,
@@ -93,7 +95,7 @@ def _rank(
         step=None if own.step is None else own.step.number,
         ooms=own.ooms,
         leak_bytes_per_step=own.leak_bytes_per_step,
-        is_exact=own.exactness == "exact",
+        trust=trust_label(own),
         categories=texts.shares((clean(part.category), part.bytes) for part in own.categories),
         holders=texts.shares((clean(part.label), part.bytes) for part in own.holders[:HOLDERS]),
         moments=len(_curve(one, report)),

@@ -116,6 +116,8 @@ def _still(found: list[Series]) -> str:
     high = ", ".join(f"{size(series.peak_bytes)} {series.measure}" for series in found)
     if one.trace_events:
         return f"device {one.device}: no events in this range; {high} there"
+    if "no_events" in one.reasons:
+        return f"device {one.device}: no events were recorded; {high} in the final state"
     return f"device {one.device}: no events; {high} all along"
 
 

@@ -45,7 +45,8 @@ class PageRank(Record, frozen=True, kw_only=True):
     ooms: int = 0
     """Requests that failed."""
     leak_bytes_per_step: int | None = None
-    is_exact: bool = False
+    trust: str = "exact"
+    """How far its numbers can be trusted, in a word or two."""
     categories: tuple[PageShare, ...] = ()
     holders: tuple[PageShare, ...] = ()
     moments: int = 0
@@ -71,7 +72,8 @@ class FleetPage(
     title: str
     headline: str
     """What is to be known of all ranks, in a line."""
-    is_trusted: bool
+    doubt: str
+    """Why not all of it can be trusted; empty if it can."""
     measure: MeasureName
     curve_by: Literal["steps", "events"]
     """What there is a number for, in each rank: a step, or one of equal parts of its events."""

@@ -29,6 +29,7 @@ from memreplay.export.page.segments import pieces, pools_of
 from memreplay.export.page.texts import Texts
 from memreplay.render.blocks import NoteBlock
 from memreplay.render.reasons import reason_notes, unknown_words
+from memreplay.render.trust import trust_words
 from memreplay.snapshot.model import MEASURES
 from memreplay.texts import clean
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from memreplay.export.page.coding import Coded
     from memreplay.export.page.segments import Pieces
     from memreplay.render.blocks import ReportBlock
-    from memreplay.snapshot.model import Exactness, MeasureName
+    from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -108,7 +109,6 @@ def _device(
     those = lives(snap, replay)
     changes = replay.segment_changes
     clock = _clock(replay, columns)
-    exactness, reasons = _trust(snap, replay)
     pool, stream = columns.add(those.pool), columns.add(those.stream)
     parts = pieces(snap, replay)
     addresses = addresses_of(those.address, *(() if parts is None else (parts.address,)))
@@ -143,8 +143,7 @@ def _device(
         address_base=str(addresses.base),
         address_unit=addresses.unit,
         segments=None if parts is None else _segments(parts, addresses, columns),
-        exactness=exactness,
-        reasons=reasons,
+        trust={name: _trust(snap, replay, name) for name in MEASURES},
         peaks=peaks,
     )
 
@@ -243,15 +242,8 @@ def _notes(snap: Snapshot, devices: tuple[PageDevice, ...]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _trust(
-    snap: Snapshot, replay: Replay
-) -> tuple[dict[MeasureName, Exactness], dict[MeasureName, tuple[NoteBlock, ...]]]:
-    """Whether the numbers of each measure are exact, and what keeps them from it."""
-    exactness: dict[MeasureName, Exactness] = {}
-    reasons: dict[MeasureName, tuple[NoteBlock, ...]] = {}
-    for name in MEASURES:
-        found = verdict(snap, replay.measure(name))
-        exactness[name] = "exact" if found.exact else "estimated"
-        notes = reason_notes(found.reasons, trusted=found.trusted)
-        reasons[name] = tuple(NoteBlock(one.text, one.level == "warning") for one in notes)
-    return exactness, reasons
+def _trust(snap: Snapshot, replay: Replay, measure: MeasureName) -> NoteBlock:
+    """How far the numbers of a measure can be trusted, in the words of all reports."""
+    found = verdict(snap, replay.measure(measure))
+    words = trust_words(found, snap.trace_events(replay.device))
+    return NoteBlock(words, not (found.exact and found.trusted))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from memreplay.export.page.coding import Coded
 from memreplay.render.blocks import NoteBlock, ReportBlock
-from memreplay.snapshot.model import Exactness, MeasureName, Way
+from memreplay.snapshot.model import MeasureName, Way
 from memreplay.snapshot.record import Record
 
 
@@ -139,10 +139,8 @@ class PageDevice(Record, frozen=True, kw_only=True):
     """What addresses are multiples of: 512 or 1."""
     segments: SegmentColumns | None
     """None where they do not add up to what was reserved."""
-    exactness: dict[MeasureName, Exactness]
-    """Whether the numbers of each measure are exact."""
-    reasons: dict[MeasureName, tuple[NoteBlock, ...]]
-    """What keeps each from it, or is worth knowing."""
+    trust: dict[MeasureName, NoteBlock]
+    """How far the numbers of each measure can be trusted; a warning if they aren't exact."""
     peaks: dict[MeasureName, PagePeak]
 
 

@@ -35,7 +35,7 @@ def page_with(ranks: list[PageRank]) -> object:
             version="1",
             title="run",
             headline="2 ranks",
-            is_trusted=True,
+            doubt="",
             measure="requested",
             curve_by="steps",
             texts=(),

@@ -109,9 +109,7 @@ export function FleetApp({ world }: { world: World }) {
       <section class="headline">
         <p class="verdict">
           <span data-what="verdict">{page.headline}</span>
-          {!page.is_trusted && (
-            <span class="warning">not all of it was read, or can be trusted: see the report</span>
-          )}
+          {page.doubt && <span class="warning">{page.doubt}</span>}
         </p>
       </section>
       <div class="middle">

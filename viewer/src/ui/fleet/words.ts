@@ -29,7 +29,7 @@ export function troubleWords(one: PageRank): string {
   if (one.ooms) said.push(`${counted(one.ooms, 'request')} failed`);
   if (one.leak_bytes_per_step) said.push(`leaks ${size(one.leak_bytes_per_step)} a step`);
   if (one.typical !== null) said.push('like no other');
-  if (!one.is_exact) said.push('estimated');
+  if (one.trust !== 'exact') said.push(one.trust);
   return said.join(', ');
 }
 

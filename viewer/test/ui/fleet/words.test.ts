@@ -34,10 +34,15 @@ test('what is wrong with a rank', () => {
   const unread = rankOf(0, { device: null, status: 'unreadable', error: 'the file is empty' });
   assert.equal(troubleWords(unread), 'the file is empty');
   assert.equal(troubleWords({ ...unread, error: '', status: 'empty' }), 'empty');
-  const all = rankOf(0, { ooms: 1, leak_bytes_per_step: 1024, typical: 3, is_exact: false });
+  const all = rankOf(0, {
+    ooms: 1,
+    leak_bytes_per_step: 1024,
+    typical: 3,
+    trust: 'not trustworthy',
+  });
   assert.equal(
     troubleWords(all),
-    '1 request failed, leaks 1.0 KiB a step, like no other, estimated',
+    '1 request failed, leaks 1.0 KiB a step, like no other, not trustworthy',
   );
   assert.equal(troubleWords(rankOf(0, { ooms: 2 })), '2 requests failed');
 });
