@@ -33,7 +33,10 @@ class Teller:
         """What is looked at."""
         snap = self.explored.snap
         verdict = self.explored.verdict(look)
-        words = [look.measure, label_of(verdict.exactness, verdict.reasons, snap.trace_events(look.device))]
+        words = [
+            look.measure,
+            label_of(verdict.exactness, verdict.reasons, snap.trace_events(look.device)),
+        ]
         if not verdict.trusted:
             words[-1] += " (see memreplay summary)"
         parts = [f"device {look.device}"]

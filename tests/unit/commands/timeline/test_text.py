@@ -64,7 +64,7 @@ def test_the_peak_reaches_the_top_row_and_the_lowest_is_seen() -> None:
 
 def test_several_measures() -> None:
     found = text(made(measures=["requested", "held"], points=100))
-    assert "device 0: requested, held\nexact      requested\nestimated  held\n" in found
+    assert "device 0: requested, held\nexact            requested\nnot trustworthy  held\n" in found
     assert "line  measure         peak  at event  start  lowest  end" in found
     assert "1     requested  400.0 MiB        39    0 B     0 B  0 B\n" in found
     assert "2     held       400.0 MiB        39    0 B     0 B  0 B\n" in found
@@ -127,7 +127,7 @@ def test_without_events() -> None:
     builder = SnapshotBuilder()
     builder.segment(1 << 30, 2 << 20, blocks=[builder.block(1 << 30, 1024, 1000)])
     found = text(made(builder, measures=["requested", "reserved"]))
-    assert "device 0: no events; 1000 B requested, 2.0 MiB reserved all along" in found
+    assert "device 0: no events were recorded; 1000 B requested, 2.0 MiB reserved in the" in found
     assert "next time, call" in found
     assert "nothing to show" in text(made(SnapshotBuilder(devices=0)))
 
