@@ -356,7 +356,9 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
     from memreplay.io.whole import whole_file
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
-    if not trusting and any(doubts(one.reasons[budget.measure]) for one in made.devices):
+    if not trusting and any(
+        doubts(one.reasons[budget.measure], strict=True) for one in made.devices
+    ):
         return  # the gate says why
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:

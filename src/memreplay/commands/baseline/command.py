@@ -101,7 +101,7 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     if baseline is None:
         return exit_code
     if not asked.allow_untrusted:
-        words = _doubts(baseline, selection.strict)
+        words = _doubts(baseline)
         if words:
             click.echo(f"memreplay: error: {words}", err=True)
             return NOT_TRUSTED
@@ -112,13 +112,14 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     return 0
 
 
-def _doubts(baseline: Baseline, strict: bool) -> str:
-    """Why a baseline of this would be no good, in a line; empty where it is."""
+def _doubts(baseline: Baseline) -> str:
+    """Why a baseline of this would be no good, in a line; empty where it is. Of one that hides an
+    earlier peak no growth could be judged."""
     from memreplay.commands.gate.find import doubts
     from memreplay.texts import clean
 
     for device in baseline.devices:
-        found = doubts(device.reasons[baseline.measure], strict=strict)
+        found = doubts(device.reasons[baseline.measure], strict=True)
         if found:
             return clean(
                 f"{baseline.file}: {baseline.measure} bytes of device {device.device} cannot be"

@@ -181,3 +181,20 @@ def test_a_folder_of_baselines_is_for_the_gate(runner: CliRunner, tmp_path: Path
     gate = ["gate", "run", "--base", "bases", "--max-growth", "1%"]
     assert runner.invoke(app, gate).exit_code == 0
     assert runner.invoke(app, ["diff", "bases/rank0.json", "run/rank0.pkl.gz"]).exit_code == 0
+
+
+@pytest.mark.parametrize("reason", ["ring_overflow", "no_events"])
+def test_none_of_a_snapshot_that_hides_an_earlier_peak(
+    runner: CliRunner, tmp_path: Path, reason: str
+) -> None:
+    """No growth could be judged by it."""
+    made = SnapshotBuilder()
+    if reason == "ring_overflow":
+        made.alloc(1, 9).finish_segments().top("trace_alloc_overflowed", True)
+    else:
+        made.segment(4096, 2**21, blocks=[made.block(4096, 2**21)])
+    (tmp_path / "snap.pkl").write_bytes(build.dump(made.build()))
+    done = baseline(runner, "snap.pkl", "-o", "b.json")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"held bytes of device 0 cannot be trusted ({reason};" in done.stderr
+    assert baseline(runner, "snap.pkl", "-o", "b.json", "--allow-untrusted").exit_code == 0
