@@ -22,6 +22,8 @@ class Axis:
     start: int
     stop: int
     absolute: bool
+    idle: bool = False
+    """Whether events were taken because most of the time is idle."""
 
     @classmethod
     def of(cls, report: TimelineReport, absolute: bool) -> Axis:
@@ -32,7 +34,8 @@ class Axis:
                 edges = cls(report.x, 0, 1, absolute).edges(one)
                 starts.append(edges[0])
                 stops.append(edges[-1])
-        return cls(report.x, min(starts, default=0), max(stops, default=1), absolute)
+        start, stop = min(starts, default=0), max(stops, default=1)
+        return cls(report.x, start, stop, absolute, report.idle)
 
     @property
     def whole(self) -> int:
@@ -87,13 +90,14 @@ class Axis:
         return "time since the first event"
 
     def words(self, width: int) -> str:
-        """The same, and how much one of `width` characters is."""
+        """The same, how much one of `width` characters is, and why it is not time."""
         each = self.whole / width
-        if each < 1:
-            return self.name()
-        if self.kind == "time":
-            return f"{self.name()}, {fine_duration(int(each))} a character"
-        return f"{self.name()}, {each:{'.0f' if each >= 10 else '.1f'}} a character"
+        words = self.name()
+        if each >= 1 and self.kind == "time":
+            words += f", {fine_duration(int(each))} a character"
+        elif each >= 1:
+            words += f", {each:{'.0f' if each >= 10 else '.1f'}} a character"
+        return f"{words}; most of the time is idle (--x time shows it)" if self.idle else words
 
     def column(self, at: int, width: int) -> int:
         """The one of `width` characters in which it lies."""

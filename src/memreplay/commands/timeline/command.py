@@ -84,7 +84,8 @@ Examples:
 @click.option(
     "--x",
     type=click.Choice(["event", "time"]),
-    help="The horizontal axis: time (the default where the file has times) or events.",
+    help="The horizontal axis: time (the default where the file has times) or events (the default"
+    " where more than half of the time holds under 5 % of the events).",
 )
 @click.option(
     "--absolute",

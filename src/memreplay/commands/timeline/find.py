@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 MOST_LAYERED = 1 << 24
 
 
+IDLE_PARTS = 40  # of the time, each busy or idle
+IDLE_SHARE = 0.05  # of all events, in most of the time
+FEWEST_JUDGED = 100  # events: fewer leave most parts of any program empty
+
+
 def timeline_report(
     snap: Snapshot,
     selection: Selection | None = None,
@@ -40,9 +45,10 @@ def timeline_report(
     """Each measure on each device, in at most `points` buckets.
 
     `measures` are several at once, in place of the selection's one.
-    `x` is "time" unless it is given, where all devices with events have times that differ, else
-    "event". With `by`, each bucket is layered where it is highest: the `top` groups that hold most,
-    each at its own moment (0: all), and the rest. Raises UsageError for times that are not there.
+    `x` is "time" unless it is given, where all devices with events have times that differ and the
+    program wasn't idle for most of it, else "event". With `by`, each bucket is layered where it is
+    highest: the `top` groups that hold most, each at its own moment (0: all), and the rest. Raises
+    UsageError for times that are not there.
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
@@ -59,6 +65,9 @@ def timeline_report(
     usages.sort(key=lambda usage: usage.replay.device)  # stable: measures stay as they were given
     replays = {usage.replay.device: usage.replay for usage in usages}
     axis = _axis(list(replays.values()), x)
+    idle = x is None and axis == "time" and _mostly_idle(usages)
+    if idle:
+        axis = "event"
     grouper = (
         None
         if selection.by is None
@@ -67,6 +76,7 @@ def timeline_report(
     return TimelineReport(
         file=snap.file,
         x=axis,
+        idle=idle,
         points=points,
         by=selection.by,
         devices=tuple(
@@ -98,6 +108,18 @@ def _axis(replays: list[Replay], wanted: Axis | None) -> Axis:
         return "time"
     differ = any(found[0] != found[1] for found in ranges.values() if found is not None)
     return "time" if differ and not timeless else "event"
+
+
+def _mostly_idle(usages: Sequence[Usage]) -> bool:
+    """Whether more than half of the time of the device with most events holds under 5 % of them: a
+    picture over time would show what happened in a few columns."""
+    usage = max(usages, key=lambda one: one.replay.events, default=None)
+    if usage is None or usage.replay.events < FEWEST_JUDGED:
+        return False
+    events = sorted(usage.buckets(IDLE_PARTS, by_time=True).events)
+    if len(events) < IDLE_PARTS:  # microseconds
+        return False
+    return sum(events[: IDLE_PARTS // 2 + 1]) < IDLE_SHARE * usage.replay.events
 
 
 def device_series(

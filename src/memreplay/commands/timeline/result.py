@@ -121,9 +121,14 @@ class TimelineReport(
 ):
     """What `memreplay timeline` found."""
 
+    text_only = ("idle",)
+
     file: str
     x: Axis
-    """What the buckets cut into equal parts."""
+    """What the buckets cut into equal parts: by default time, unless the file has none or more than
+    half of it holds under 5 % of the events."""
+    idle: bool = False
+    """Whether it is by event because most of the time is idle."""
     points: int
     """How many buckets were asked for; there may be fewer."""
     by: By | None

@@ -7,6 +7,7 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.moments.records import OutOfMemory
 from memreplay.commands.timeline import find as timeline
+from memreplay.commands.timeline.axis import Axis
 from memreplay.commands.timeline.find import timeline_report
 from memreplay.commands.timeline.result import TimelineReport
 from memreplay.errors import UsageError
@@ -161,3 +162,34 @@ def test_too_many_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report(two_devices(), by="file", top=1, x="event").devices
     with pytest.raises(UsageError, match="2 groups in 4 buckets are too many"):
         report(two_devices(), by="file", top=0, x="event")
+
+
+def bursts(*moments_us: int) -> SnapshotBuilder:
+    """At each of these moments 60 events, a microsecond each."""
+    builder = SnapshotBuilder()
+    for number, moment in enumerate(moments_us):
+        for i in range(30):
+            at = START_US + moment + 2 * i
+            builder.alloc(512 * (i + 1), 512 * (number + 1), frames=HERE, time_us=at)
+            builder.free_completed(512 * (i + 1), 512 * (number + 1), time_us=at + 1)
+    return builder
+
+
+def test_events_are_the_axis_where_most_of_the_time_is_idle() -> None:
+    # Loads data for 9 seconds, then takes three steps.
+    late = bursts(0, 9_000_000, 9_100_000, 9_200_000)
+    found = report(late)
+    assert (found.x, found.idle) == ("event", True)
+    assert (report(late, x="time").x, report(late, x="event").idle) == ("time", False)
+    words = Axis.of(found, absolute=False).words(80)
+    assert words == "events, 3.0 a character; most of the time is idle (--x time shows it)"
+    # A step at every moment.
+    steady = report(bursts(*range(0, 10_000_000, 100_000)))
+    assert (steady.x, steady.idle) == ("time", False)
+    assert (
+        Axis.of(steady, absolute=False).words(1) == "time since the first event, 9.90 s a character"
+    )
+    # Of few events nothing is known.
+    assert report(bursts(0)).x == "time"
+    few = SnapshotBuilder().alloc(512, 1, time_us=START_US).alloc(1024, 1, time_us=START_US + 10**7)
+    assert report(few).x == "time"
