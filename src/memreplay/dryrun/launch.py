@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import struct
@@ -212,8 +213,10 @@ class _Waited(NamedTuple):
 
 
 def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -> _Waited:
-    """For its end. Ctrl-C it gets as well, and ends by itself; a signal to us ends it first."""
+    """For its end. Ctrl-C it gets as well, and ends by itself; a signal to us ends it first, within
+    `_LAST_SECONDS`, and a second one at once."""
     pressed = stopped_by = 0
+    last = math.inf  # when it has had its time to write what it has
     until = None if timeout is None else time.monotonic() + timeout
 
     def press(*_: object) -> None:
@@ -223,14 +226,25 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
             _tell(folder, child.pid, signal.SIGKILL)
 
     def stop(number: int, _: object) -> None:
-        nonlocal stopped_by
-        _tell(folder, child.pid, signal.SIGKILL if stopped_by else signal.SIGTERM)
+        nonlocal stopped_by, last
+        _tell(folder, child.pid, signal.SIGKILL if pressed or stopped_by else signal.SIGTERM)
         stopped_by = number
+        last = time.monotonic() + _LAST_SECONDS
+
+    def ended() -> int:
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return child.wait(_PAUSE)
+            now = time.monotonic()
+            if until is not None and now > until and not stopped_by:
+                raise subprocess.TimeoutExpired(child.args, timeout or 0)
+            if now > last:
+                _tell(folder, child.pid, signal.SIGKILL)
 
     with handled({signal.SIGINT: press, signal.SIGTERM: stop, signal.SIGHUP: stop}):
         timed_out = False
         try:
-            status = child.wait(timeout)
+            status = ended()
             if not _wait_for_users(folder, until, lambda: bool(pressed or stopped_by)):
                 timed_out = not (pressed or stopped_by)
                 _tell(folder, 0, signal.SIGTERM)

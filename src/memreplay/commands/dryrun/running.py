@@ -137,7 +137,8 @@ def _nothing(ended: Ended, cards: int) -> None:
     from memreplay.commands.dryrun.text import signal_name
 
     if ended.stopped_by:
-        raise _StoppedError(ended.stopped_by)
+        last = ended.processes[0].last_call if ended.processes else None
+        raise _StoppedError(ended.stopped_by, last)
     if not ended.status and ended.processes and not ended.timed_out:
         raise UsageError(
             "the program used the GPU and did not say what it took: an allocator of its own cannot"
@@ -166,10 +167,14 @@ def _nothing(ended: Ended, cards: int) -> None:
 class _StoppedError(UsageError):
     """A signal ended the run, and there is nothing to tell."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, last_call: str | None) -> None:
+        """`last_call`: that of CUDA, if the program had used a GPU; None if not."""
         from memreplay.commands.dryrun.text import signal_name
 
-        super().__init__(f"stopped by {signal_name(number)} before the program had used a GPU")
+        words = "before the program had used a GPU"
+        if last_call is not None:
+            words = f"and the program left no snapshot: its last call of CUDA was {last_call}"
+        super().__init__(f"stopped by {signal_name(number)} {words}")
         self.exit_code = 128 + number
 
 

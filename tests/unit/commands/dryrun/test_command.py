@@ -737,6 +737,33 @@ def test_who_ends_memreplay_ends_the_program(ground: Ground, number: signal.Sign
     assert ground.left() == ["dryrun.pickle", "there"]
 
 
+def test_a_second_signal_ends_it_at_once(ground: Ground) -> None:
+    """A program that doesn't end, or is still writing what it has; that it used a GPU is said."""
+    ground.program("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS)
+    command = started(sys.executable, "prog.py")
+    wait_for(Path("there"))
+    command.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert command.poll() is None
+    began = time.monotonic()
+    command.send_signal(signal.SIGTERM)
+    out, err = end_of(command)
+    assert time.monotonic() - began < 10
+    assert (command.returncode, out) == (128 + signal.SIGTERM, "the program's own words\n")
+    assert "stopped by SIGTERM and the program left no snapshot: its last call of CUDA was" in err
+    assert "before the program had used a GPU" not in err
+    assert ground.left() == ["there"]
+
+
+def test_a_signal_before_the_program_used_a_gpu(ground: Ground) -> None:
+    ground.program("import pathlib, time; pathlib.Path('there').touch(); time.sleep(60)\n")
+    command = started(sys.executable, "prog.py")
+    wait_for(Path("there"))
+    command.send_signal(signal.SIGTERM)
+    _, err = end_of(command)
+    assert "stopped by SIGTERM before the program had used a GPU" in err
+
+
 # ---- several runs
 
 
