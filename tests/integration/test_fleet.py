@@ -4,6 +4,7 @@ a real job."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 import make_fleet
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.app import app
 from memreplay.commands.fleet import running
 from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.fleet.result import FleetReport
@@ -25,6 +27,10 @@ from memreplay.workers.cluster import DaskCluster
 from memreplay.workers.pool import LocalPool
 from memreplay.workers.running import Done
 from memreplay.workers.serial import Serial
+from tests import build
+from tests.allocator import Machine
+from tests.build import SnapshotBuilder
+from tests.commanding import command_runner
 from tests.conftest import ROOT
 from tests.faulty_proxy import proxy_of
 from tests.object_store import object_store
@@ -172,3 +178,49 @@ def test_an_object_store_that_fails_now_and_then(monkeypatch: pytest.MonkeyPatch
     assert list(found.ranks) == named
     assert found.outliers == local.outliers
     assert found.groups == local.groups
+
+
+def test_of_several_dumps_the_newest_is_read(tmp_path: Path) -> None:
+    """As torchtitan writes them: rank 1 of the later one has more."""
+    for step, sizes in ((10, (5, 6)), (9, (8, 9))):
+        folder = tmp_path / f"iteration_{step}"
+        folder.mkdir()
+        for rank, size in enumerate(sizes):
+            made = SnapshotBuilder().segment_alloc(2**40, 2**25).alloc(2**40, size << 20)
+            path = folder / f"rank{rank}_memory_snapshot.pickle"
+            path.write_bytes(build.dump(made.finish_segments().build()))
+
+    def asked(*more: str) -> tuple[list[int], str]:
+        done = command_runner().invoke(
+            app, ["fleet", str(tmp_path), "--format", "json", *more], prog_name="memreplay"
+        )
+        assert done.exit_code == 0, done.stderr
+        ranks = json.loads(done.stdout)["ranks"]
+        return [one["devices"][0]["peak_bytes"] >> 20 for one in ranks], done.stderr
+
+    peaks, said = asked()
+    assert peaks == [5, 6]
+    assert "each rank has several dumps (iteration_9, iteration_10): the newest is read" in said
+    assert asked("--dump", "iteration_9") == ([8, 9], "")
+
+
+def test_of_one_file_each_device_is_a_row(tmp_path: Path) -> None:
+    machine = Machine(devices=3)
+    for at, device in enumerate(machine.devices):
+        device.malloc((10 + 20 * (at == 1)) << 20, stack=(("work", "train.py", 3 + at),))
+    path = tmp_path / "snap.pickle"
+    path.write_bytes(build.dump(machine.dump()[0]))
+    done = command_runner().invoke(app, ["fleet", str(path), "--format", "json"])
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(one["rank"], one["devices"][0]["device"]) for one in found["ranks"]] == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+    ]
+    assert (found["files"], found["read"], found["rank_source"]) == (1, 1, "devices")
+    assert found["worst"][0] == 1
+    assert found["imbalance"] > 1
+    done = command_runner().invoke(app, ["fleet", str(path)])
+    assert "3 ranks: highest peak 30.0 MiB requested on rank 1" in done.stdout
+    assert "the devices of one file" in done.stdout

@@ -18,3 +18,4 @@ class Fleet(Struct, frozen=True):
     output: str | None = None
     tables: str | None = None
     force: bool = False
+    dump: str | None = None

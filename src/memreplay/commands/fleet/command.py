@@ -46,6 +46,7 @@ class Asked(Struct, frozen=True):
     tables: str | None
     page: str | None
     force: bool
+    dump: str | None
     fmt: str
 
 
@@ -59,6 +60,7 @@ Examples:
   memreplay fleet run/ --workers 8 --memory-per-worker 2GiB
   memreplay fleet run/ --total-memory 40GiB,24GiB
   memreplay fleet new/ --against base/
+  memreplay fleet run/ --dump iteration_10
   memreplay fleet run/ --page run.html
   memreplay fleet run/ -o dataset/ --tables allocations,usage
   memreplay fleet run/ --scheduler tcp://head-node:8786
@@ -82,6 +84,12 @@ Examples:
     "--rank-pattern",
     metavar="REGEX",
     help="Find each file's rank in its name by this expression: its one group is the number.",
+)
+@click.option(
+    "--dump",
+    metavar="NAME",
+    help="Read the dump that has this in its files' paths (iteration_10, or a pattern), where each"
+    " rank has several; by default the newest.",
 )
 @click.option(
     "--page",
@@ -133,6 +141,7 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
         asked.output,
         asked.tables,
         asked.force,
+        asked.dump,
     )
 
     def work() -> FleetReport:

@@ -96,9 +96,11 @@ def fleet_report(
         source=asked.source,
         measure=asked.selection.measure,
         rank_source=asked.rank_source,
-        files=len(rows),
-        read=sum(one.status == "ok" for one in rows),
-        missing_ranks=missing_ranks({one.rank for one in rows if one.rank is not None}),
+        files=len({one.file for one in rows}),
+        read=len({one.file for one in rows if one.status == "ok"}),
+        missing_ranks=()
+        if asked.rank_source == "devices"
+        else missing_ranks({one.rank for one in rows if one.rank is not None}),
         ranks=tuple(rows),
         peak=_spread(numbers, peaks),
         reserved=_spread(numbers, [one.reserved_peak_bytes for one in own]),
@@ -291,3 +293,9 @@ def _cards(numbers: Sequence[int], own: Sequence[FleetDevice]) -> tuple[FleetCar
 def numbered(rows: Sequence[FleetRank], ranks: Sequence[int | None]) -> list[FleetRank]:
     """The rows with their ranks."""
     return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
+
+
+def by_device(row: FleetRank) -> list[FleetRank]:
+    """The row of a file with several devices as one for each, as if they were ranks."""
+    devices = sorted(row.devices, key=lambda one: one.device)
+    return [replace(row, rank=one.device, devices=(one,)) for one in devices]

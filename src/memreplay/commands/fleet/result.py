@@ -14,7 +14,7 @@ from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
 
 RankStatus = Literal["ok", "empty", "unreadable", "memory", "died"]
-RankSource = Literal["pattern", "names", "recorder", "order"]
+RankSource = Literal["pattern", "names", "recorder", "order", "devices"]
 CurveKind = Literal["steps", "events"]
 
 

@@ -12,6 +12,7 @@ from memreplay.commands.fleet.dataset import missing_of, parts_of, say_dataset
 from memreplay.commands.fleet.find import (
     Asked,
     Explained,
+    by_device,
     fleet_change,
     fleet_report,
     numbered,
@@ -50,8 +51,8 @@ def run_fleet(
     Raises UsageError where there are no files, and for ranks that are there twice.
     """
     pattern = None if fleet.rank_pattern is None else pattern_of(fleet.rank_pattern)
-    files = _listed(fleet.sources)
-    base = _listed(fleet.against) if fleet.against else []
+    files = _of_one_dump(fleet, _listed(fleet.sources), pattern)
+    base = _of_one_dump(fleet, _listed(fleet.against), pattern) if fleet.against else []
     totals = tuple(dict.fromkeys(fleet.totals))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
@@ -137,9 +138,36 @@ def _listed(sources: Sequence[str]) -> list[Listed]:
     return listed(sources)
 
 
+def _of_one_dump(
+    fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None
+) -> list[Listed]:
+    """One file of each rank; says so where there are more."""
+    if pattern is not None and fleet.dump is None:
+        return files
+    from memreplay.analysis.comparing.dumps import one_dump
+    from memreplay.commands.shared.errors import say
+
+    found = one_dump(files, fleet.dump, _changed_at)
+    if found.dumps:
+        others = f"{', '.join(found.dumps[:4])}{', …' if len(found.dumps) > 4 else ''}"
+        say(f"each rank has several dumps ({others}): the newest is read; --dump chooses another")
+    return found.files
+
+
+def _changed_at(one: Listed) -> float | None:
+    if is_url(one.path):
+        return None
+    try:
+        return os.stat(one.path).st_mtime_ns
+    except OSError:
+        return None
+
+
 def _ranked(
     files: Sequence[Listed], rows: Sequence[FleetRank], pattern: re.Pattern[str] | None
 ) -> tuple[list[FleetRank], RankSource]:
+    if len(rows) == 1 and len(rows[0].devices) > 1 and pattern is None:
+        return by_device(rows[0]), "devices"
     names = [one.name for one in files]
     ranks, source = ranks_of_fleet(names, [row.noted_rank for row in rows], pattern)
     return numbered(rows, ranks), source

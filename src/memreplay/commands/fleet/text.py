@@ -44,6 +44,7 @@ _NUMBERED = {
     "names": "by the files' names",
     "recorder": "as the recorder noted them",
     "order": "in the order of the names, which tell none",
+    "devices": "the devices of one file",
 }
 
 
