@@ -39,8 +39,8 @@ class Outcome(Record, frozen=True, kw_only=True):
     active_peak_event: int
     """The first event after which they did."""
     unused_bytes: int
-    """What was reserved and not active at the peak of reserved bytes, at best: where most was
-    active before that changed."""
+    """`reserved_peak_bytes` less `active_peak_bytes`, 0 at least: what was reserved and never
+    needed."""
     segments: int
     """Segments at the end; of an expandable one each mapped range."""
     driver_allocs: int
@@ -207,8 +207,7 @@ class Recorded(Staying):
             requested_peak_event=requested.peak.event_index,
             active_peak_bytes=active.peak.bytes,
             active_peak_event=active.peak.event_index,
-            # Below 0 where segment events are missing.
-            unused_bytes=max(reserved.peak.bytes - active.bytes_at(fullest(replay)), 0),
+            unused_bytes=unused_bytes(replay),
             segments=segments,
             driver_allocs=actions["segment_alloc"] + actions["segment_map"],
             driver_frees=actions["segment_free"] + actions["segment_unmap"],
@@ -313,6 +312,16 @@ def _likeness(own: Simulation) -> tuple[bool, int]:
     equal, recorded, simulated = own.reproduced
     is_alike = equal == recorded == simulated and own.stopped_at is None
     return is_alike, -own.misplaced if is_alike else 0
+
+
+def unused_bytes(replay: MeasuredTrace) -> int:
+    """What was reserved at most and never needed: the peak of reserved bytes less that of active
+    ones, whenever each is. 0 at least: where segment events are missing, more may be active.
+
+    This is the one meaning of "unused"; what is free at one moment is called free.
+    """
+    reserved, active = replay.measure("reserved").peak, replay.measure("active").peak
+    return max(0, reserved.bytes - active.bytes)
 
 
 def fullest(replay: MeasuredTrace) -> int:

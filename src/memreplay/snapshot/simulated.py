@@ -171,7 +171,7 @@ class Simulated(Staying):
             requested_peak_event=requested_at + first,
             active_peak_bytes=active,
             active_peak_event=active_at + first,
-            unused_bytes=reserved - native.fullest,
+            unused_bytes=max(0, reserved - active),
             segments=native.mapped_ranges,
             driver_allocs=native.driver_allocs,
             driver_frees=native.driver_frees,

@@ -20,6 +20,11 @@ class Asker(Coded, frozen=True, kw_only=True):
 
 def asker_of(grouper: Grouper, usage: Usage, event: int) -> Asker:
     """The code of an event's stack, as `grouper` names stacks."""
-    name = grouper.stack_name(usage.replay.value("stack", event), carried=False)
+    return coder_of(grouper, usage, usage.replay.value("stack", event))
+
+
+def coder_of(grouper: Grouper, usage: Usage, stack: int) -> Asker:
+    """The code of a stack of the trace, by its number."""
+    name = grouper.stack_name(stack, carried=False)
     label = grouper.dimensions.label(usage, "stack", name)
     return Asker(label=label.text, user=label.user, libraries=label.libraries, frames=label.frames)

@@ -5,89 +5,164 @@ docs/report.md lists them with the numbers at which they are given.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.code.operators import outermost_operator
-from memreplay.analysis.code.patterns import bits_of_frames, compiled
-from memreplay.analysis.trust.trust import REMARKS, UNSEEN
+from memreplay.analysis.advising import forms
+from memreplay.analysis.advising.lives import Lives
+from memreplay.analysis.advising.passes import Unneeded, unneeded
+from memreplay.analysis.advising.settings import MUCH_SHARE, Tried, expandable_segments
+from memreplay.analysis.groups.asking import coder_of
+from memreplay.analysis.trust.trust import REMARKS
 from memreplay.commands.report.result import Advice
+from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.analysis.groups.grouping import Grouper
     from memreplay.commands.report.result import DeviceOverview
-    from memreplay.snapshot.model import Coded, Frame, Group
+    from memreplay.snapshot.model import Coded, Frame
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 _MIB = 1 << 20
 # Parts of the peak from which on a thing is worth a word.
-HOLDER_SHARE = 0.10  # of code that has a cheaper form
+SAVED_SHARE, SAVED_BYTES = 0.05, 16 * _MIB  # that code in a cheaper form saves
 STATE_SHARE = 0.25  # of optimizer state, a cache, what nobody knows the code of
 ACTIVATIONS_SHARE = 0.40
-UNUSED_SHARE, UNUSED_BYTES = 0.10, 64 * _MIB  # of what is reserved
+UNUSED_BYTES = 64 * _MIB
 FULL_SHARE = 0.90  # of the card
+# What is left of optimizer state and of a KV cache in 8 bits, from 32 and 16.
+STATE_SAVED, CACHE_SAVED = 0.75, 0.5
 
 ACTIVATIONS = ("activations", "attention")
-GRADIENTS = ("backward", "gradients")
-LARGE_STATE = {  # by the advice: categories, told or guessed
-    "optimizer_state": ("optimizer state", "optimizer state (likely)"),
-    "kv_cache": ("KV cache",),
-}
-_SOFTMAX = re.compile(r"(?<!log_)softmax", re.IGNORECASE)
-_LOSS = re.compile(r"log_softmax|cross_entropy|nll_loss|CrossEntropyLoss", re.IGNORECASE)
-# What the optimizers' default kernels compute for all parameters at once, and drop.
-_FOREACH = re.compile(r"^_foreach_")
+STATE = ("optimizer state", "optimizer state (likely)")
+CACHE = ("KV cache",)
+BEFORE = "before the recording"
 
 
-class Facts(Struct, frozen=True):
-    """What the parts do not say: how many events were read, how many of them allocate, how many
-    have no stack (`alone`), whether the file has any (`stacks`), whether anything of a backward
-    pass was recorded, and whether segments are expandable already."""
+class Spot(Struct, frozen=True):
+    """What some code holds at the peak, and by how much the peak falls without; `code` is the
+    stack that holds most of it."""
 
-    events: int
-    allocations: int
-    alone: int
-    stacks: bool
-    backward: bool
-    expandable: bool
+    held: int = 0
+    saved: int = 0
+    code: Coded | None = None
+
+    @property
+    def place(self) -> Frame | None:
+        """The innermost line of the user's own code."""
+        return None if self.code is None else place_of(self.code)
 
 
-def facts_of(snap: Snapshot, replay: Replay) -> Facts:
-    """These of one device."""
-    patterns = [
-        (1, compiled(rule.frames, rule.name))
-        for rule in DEFAULT_RULES
-        if rule.name in GRADIENTS and rule.frames is not None
-    ]
-    return Facts(
+class Facts(Struct, frozen=True, kw_only=True):
+    """What the parts do not say.
+
+    How many events there are and how many allocate, whether the file has any stack, what was
+    reserved before the recording (`began_with`) and what was never needed (`unused`). Whether a
+    backward pass may follow what holds the peak (`trains`). What code holds that has a cheaper
+    form, by the advice's name; what a setting would save, if it was simulated.
+    """
+
+    events: int = 0
+    allocations: int = 0
+    stacks: bool = True
+    began_with: int = 0
+    unused: int = 0
+    trains: bool = True
+    forms: dict[str, Spot] = {}
+    setting: Tried | None = None
+
+
+def facts_of(device: DeviceOverview, snap: Snapshot, replay: Replay, grouper: Grouper) -> Facts:
+    """These of one device; `grouper` is one by category."""
+    facts = Facts(
         events=replay.events,
         allocations=replay.allocations,
-        alone=replay.events - replay.tally.with_stack,
         stacks=snap.code.stacks > 1,
-        backward=any(bits_of_frames(snap, patterns)),
-        expandable=replay.settings.expandable,
+        began_with=replay.measure("reserved").start_bytes,
+        unused=unused_bytes(replay),
+    )
+    if not replay.allocations:
+        return facts
+    lives = Lives(replay, grouper)
+    failed = np.array(replay.events_of("oom"), np.int64) - replay.first_event
+    # Autograd's threads may be what has no stack.
+    told = lives.recorded or replay.events == replay.tally.with_stack
+    passes = unneeded(lives, failed, told=told)
+    backward = bool(lives.of("category", *forms.BACKWARD).any())
+    found = dict(_forms(device, lives, passes, replay, grouper))
+    return replace(
+        facts,
+        trains=backward or not told or (passes is not None and not passes.ended),
+        forms=found,
+        # A request that failed has remedies of its own, which are simulated up to it.
+        setting=None if device.ran_out else expandable_segments(replay),
     )
 
 
+def _forms(
+    device: DeviceOverview,
+    lives: Lives,
+    passes: Unneeded | None,
+    replay: Replay,
+    grouper: Grouper,
+) -> Iterator[tuple[str, Spot]]:
+    code = lives.code()
+
+    def spot(held: int, saved: int, stack: int | None) -> Spot:
+        return Spot(
+            held,
+            saved,
+            None if stack is None else coder_of(grouper, replay.measure("requested"), stack),
+        )
+
+    yield "attention_scores", spot(*forms.attention_scores(lives, code))
+    yield "loss", spot(*forms.loss(lives, code))
+    yield "foreach", spot(*forms.foreach(lives, code))
+    yield "zero_grad", spot(*forms.stale_gradients(lives, _step_starts(device, replay)))
+    if passes is not None:
+        name = "no_grad" if passes.trained else "inference_mode"
+        yield name, spot(passes.held_bytes, passes.saved_bytes, passes.stack)
+    chosen = lives.of("category", *ACTIVATIONS)
+    yield "checkpoint", Spot(lives.held(chosen), lives.saved(chosen))
+    # What is computed for all parameters at once is the optimizer's, and not its state.
+    state = lives.of("category", *STATE) & ~forms.temporaries(lives, code)
+    yield "optimizer_state", Spot(lives.held(state), lives.saved(state, part=STATE_SAVED))
+    cache = lives.of("category", *CACHE)
+    yield "kv_cache", Spot(lives.held(cache), lives.saved(cache, part=CACHE_SAVED))
+
+
+def _step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
+    """Where each step but the first begins, in events that were read; none if no steps are known."""
+    steps = device.steps
+    if steps is None or steps.source is None or steps.source.kind == "whole":
+        return np.zeros(0, np.int64)
+    starts = [one.first_event - replay.first_event for one in steps.steps[1:]]
+    return np.array([one for one in starts if 0 <= one < replay.events], np.int64)
+
+
 def advice_of(device: DeviceOverview, facts: Facts) -> tuple[Advice, ...]:
-    """What to do, the most pressing first."""
-    held = sorted(_of_holders(device, facts), key=lambda one: -one.bytes)
+    """What to do: about a request that failed and about leaks, which end a run, first; then what
+    saves most."""
+    savings = [*_of_holders(device, facts), *_of_settings(device, facts)]
     return (
         *_of_oom(device),
         *_of_leaks(device),
-        *held,
+        *sorted(savings, key=lambda one: -one.saved_bytes),
         *_of_reserved(device, facts),
         *_of_recording(device, facts),
     )
 
 
 def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
-    """What would have helped the first request that failed, of what is enough if anything is: the
-    first of it, and the last, which is to hold less. `memreplay oom` has what lies between."""
+    """What would have helped the first request that failed: the first remedy that is enough, and
+    to hold less. `memreplay oom` has what lies between."""
     if device.oom is None or not device.oom.ooms:
         return
     oom = device.oom.ooms[0]
@@ -108,13 +183,12 @@ def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
         return
     if leaks.leaks_total and leaks.leaks:
         first = leaks.leaks[0]
-        place = _place(first)
         yield Advice(
             "leak",
             bytes=first.bytes_per_step,
             of_bytes=leaks.leak_bytes_per_step,
             count=leaks.steps,
-            place=place,
+            place=place_of(first),
             command="leaks",
         )
     elif leaks.whole_bytes_per_step:
@@ -132,41 +206,69 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
     whole = peak.peak_bytes
     if not whole or not peak.events:
         return
-    costly = (("attention_scores", _SOFTMAX), ("loss", _LOSS), ("foreach", _FOREACH))
-    for name, pattern in costly:
-        groups = _with_words(peak.groups, pattern)
-        held = sum(group.bytes for group in groups)
-        if held >= HOLDER_SHARE * whole:
-            yield Advice(name, bytes=held, of_bytes=whole, place=_place(groups[0]))
     of = _by_category(device)
+    least = max(SAVED_BYTES, SAVED_SHARE * whole)
+    for name in ("attention_scores", "loss", "foreach", "zero_grad", "inference_mode", "no_grad"):
+        one = facts.forms.get(name, Spot())
+        if one.saved >= least:
+            yield _saving(name, one, whole)
+    evaluates = facts.forms.get("no_grad", Spot()).saved >= least
     activations = sum(of.get(name, 0) for name in ACTIVATIONS)
-    if activations >= ACTIVATIONS_SHARE * whole:
-        # Autograd's threads may have no stacks: then nothing says that there is no backward pass.
-        forward_only = not facts.backward and not facts.alone and facts.events
-        name = "inference_mode" if forward_only else "checkpoint"
-        yield Advice(name, bytes=activations, of_bytes=whole, command="peak --by module")
-    gradients = sum(of.get(name, 0) for name in GRADIENTS)
-    if gradients >= HOLDER_SHARE * whole and device.category in ACTIVATIONS:
-        yield Advice("zero_grad", bytes=gradients, of_bytes=whole)
-    for name, categories in LARGE_STATE.items():
-        held = sum(of.get(category, 0) for category in categories)
-        if held >= STATE_SHARE * whole:
-            yield Advice(name, bytes=held, of_bytes=whole)
+    saved = facts.forms.get("checkpoint", Spot()).saved
+    trains = facts.trains and not evaluates
+    if activations >= ACTIVATIONS_SHARE * whole and saved >= least and trains:
+        yield Advice(
+            "checkpoint",
+            bytes=activations,
+            of_bytes=whole,
+            saved_bytes=saved,
+            word=", ".join(name for name in ACTIVATIONS if of.get(name)),
+            command="peak --by module",
+        )
+    state = facts.forms.get("optimizer_state", Spot())
+    likely = of.get(STATE[1], 0)  # was there before the recording
+    if state.held + likely >= STATE_SHARE * whole:
+        held = Spot(state.held + likely, state.saved + round(STATE_SAVED * likely))
+        yield _saving("optimizer_state", held, whole)
+    cache = facts.forms.get("kv_cache", Spot())
+    if cache.held >= STATE_SHARE * whole:
+        yield _saving("kv_cache", cache, whole)
+
+
+def _saving(name: str, one: Spot, whole: int) -> Advice:
+    return Advice(name, bytes=one.held, of_bytes=whole, saved_bytes=one.saved, place=one.place)
+
+
+def _of_settings(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
+    """The setting, if it saves enough as simulated; if it does not, although much is unused, that
+    people need not try it."""
+    tried = facts.setting
+    if tried is None:
+        return
+    if tried.is_worth_it:
+        yield Advice(
+            "expandable_segments",
+            bytes=facts.unused,
+            of_bytes=tried.reserved_bytes,
+            saved_bytes=tried.saved_bytes,
+            word="" if tried.exact else "about",
+            command=f"simulate --set {tried.settings}",
+        )
+    # Blocks from before the recording stay where they are: other segments may have helped.
+    elif facts.unused >= max(UNUSED_BYTES, MUCH_SHARE * tried.reserved_bytes) and (
+        not facts.began_with
+    ):
+        yield Advice(
+            "expandable_segments_no",
+            bytes=tried.saved_bytes,
+            of_bytes=facts.unused,
+            word="fails" if tried.fails else "",
+            command=f"simulate --set {tried.settings}",
+        )
 
 
 def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
-    point, total = device.unused, device.total_bytes
-    if (
-        point is not None
-        and point.unused_bytes >= UNUSED_BYTES
-        and point.unused_bytes >= UNUSED_SHARE * point.reserved_bytes
-        and not device.ran_out  # then the remedies of the request say it
-        and not UNSEEN.intersection(device.reasons)  # a cache that is left, of nobody knows what
-    ):
-        name = "unused" if facts.expandable else "expandable_segments"
-        event = f"fragmentation --at {max(point.event_index, 0)}"
-        at = "fragmentation --at start" if point.name == "start" else event
-        yield Advice(name, bytes=point.unused_bytes, of_bytes=point.reserved_bytes, command=at)
+    total = device.total_bytes
     if (
         device.total_known
         and total is not None
@@ -184,12 +286,11 @@ def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
     if not facts.allocations:
         return
     peak = device.peak
+    before = sum(n for name, n in _by_category(device).items() if name.startswith(BEFORE))
     if not facts.stacks:
         yield Advice("record_stacks", count=facts.events)
-    elif peak.baseline_held_bytes >= STATE_SHARE * max(1, peak.peak_bytes):
-        yield Advice("record_earlier", bytes=peak.baseline_held_bytes, of_bytes=peak.peak_bytes)
-    if not device.leaks_judged:
-        yield Advice("record_steps", count=facts.events)
+    elif before >= STATE_SHARE * max(1, peak.peak_bytes):
+        yield Advice("record_earlier", bytes=before, of_bytes=peak.peak_bytes)
 
 
 def _by_category(device: DeviceOverview) -> dict[str, int]:
@@ -199,16 +300,6 @@ def _by_category(device: DeviceOverview) -> dict[str, int]:
     return found
 
 
-def _with_words(groups: Iterable[Group], pattern: re.Pattern[str]) -> list[Group]:
-    """The groups in whose operator, or in whose own code, this is found."""
-    return [group for group in groups if any(map(pattern.search, _words(group)))]
-
-
-def _words(group: Group) -> Iterator[str]:
-    # Of C++ frames only the operator that the code called says what was computed.
-    yield outermost_operator(group.frames)
-    yield from (group.frames[i].function for i in group.user[:1])
-
-
-def _place(group: Coded) -> Frame | None:
-    return group.frames[group.user[0]] if group.user else None
+def place_of(code: Coded) -> Frame | None:
+    """The innermost line of the user's own code; None if it has none."""
+    return code.frames[code.user[0]] if code.user else None

@@ -3,58 +3,65 @@
 from __future__ import annotations
 
 import shlex
+from typing import NamedTuple
 
-from memreplay.commands.oom.text import remedy_words
+from memreplay.commands.oom.text import AT_PEAK, remedy_words
 from memreplay.commands.report.result import Advice, DeviceOverview
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import counted, percent, size
 from memreplay.snapshot.model import Frame
 from memreplay.texts import clean
 
-SHOWN_ADVICE = 4
+SHOWN_ADVICE = 3
+SHOWN_COMMANDS = 2
+RECORDING = "recording"
 # What stands before each: two words at most.
 TITLES = {
     "attention_scores": "attention",
     "checkpoint": "activations",
-    "expandable_segments": "unused",
+    "expandable_segments": "settings",
+    "expandable_segments_no": "settings",
     "foreach": "optimizer",
-    "inference_mode": "activations",
+    "inference_mode": "inference",
     "kv_cache": "KV cache",
     "near_full": "card",
+    "no_grad": "evaluation",
     "oom_less_live": "hold less",
     "optimizer_state": "optimizer",
-    "record": "recording",
-    "record_earlier": "recording",
-    "record_stacks": "recording",
-    "record_steps": "recording",
+    "record": RECORDING,
+    "record_earlier": RECORDING,
+    "record_stacks": RECORDING,
     "zero_grad": "gradients",
 }
 _RECORD = "torch.cuda.memory._record_memory_history"
+_SET = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 WORDS = {
-    "attention_scores": "softmax results and their gradients hold {held}{at}; if they are"
-    " attention scores, torch.nn.functional.scaled_dot_product_attention() does not store them",
-    "loss": "the loss and its gradients hold {held}{at}; compute it over chunks of the tokens",
-    "foreach": "intermediate results for all parameters at once hold {held}; fused=True makes"
-    " none, foreach=False only those of one parameter at a time",
-    "checkpoint": "they hold {held}; torch.utils.checkpoint recomputes most of them in the"
-    " backward pass, and a smaller batch makes fewer",
-    "inference_mode": "they hold {held}, and no backward pass was recorded; if you need no"
-    " gradients, run this under torch.inference_mode()",
-    "zero_grad": "those of an earlier backward pass hold {held} during a forward pass; call"
-    " optimizer.zero_grad(set_to_none=True) before it, unless you accumulate them",
-    "optimizer_state": "its state holds {held}; an 8-bit optimizer makes it smaller, FSDP or ZeRO"
-    " spread it over ranks",
-    "kv_cache": "it holds {held}; limit the length or the number of sequences, or quantize it",
-    "expandable_segments": "{bytes} ({part}) of what was reserved was free;"
-    " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets requests of any size use it",
-    "unused": "{bytes} ({part}) of what was reserved was free, although segments are expandable;"
-    " memreplay fragmentation shows what blocks it",
-    "near_full": "at most {bytes} of {of} was reserved, so {left} is left",
+    "attention_scores": "softmax results and other tensors of their size hold {held}{at}. If they"
+    " are attention scores, torch.nn.functional.scaled_dot_product_attention() doesn't store them:"
+    " about {saved} less at the peak",
+    "loss": "the logits, the loss and their gradients hold {held}{at}. Compute the loss in 8 chunks"
+    " of the tokens, each under torch.utils.checkpoint: about {saved} less at the peak",
+    "foreach": "temporaries for all parameters at once hold {held}. fused=True needs none,"
+    " foreach=False only those of one parameter: {saved} less at the peak",
+    "checkpoint": "{word} hold {held}. torch.utils.checkpoint recomputes most of them in the"
+    " backward pass, and a smaller batch makes fewer: at most {saved} less at the peak",
+    "inference_mode": "{held}{at} is kept for a backward pass, and none was recorded. If you need"
+    " no gradients, run this under torch.inference_mode(): about {saved} less at the peak",
+    "no_grad": "{held}{at} is kept for a backward pass that doesn't come. Run this part under"
+    " torch.no_grad(); model.eval() doesn't do that: about {saved} less at the peak",
+    "zero_grad": "gradients of the step before hold {held} while the next step runs. Unless you"
+    " accumulate them, call optimizer.zero_grad(set_to_none=True) right after step(): {saved} less"
+    " at the peak",
+    "optimizer_state": "its state holds {held}. 8-bit state takes about a quarter of 32-bit state:"
+    " up to {saved} less at the peak. FSDP or ZeRO spread it over ranks",
+    "kv_cache": "it holds {held}. Limit the length or the number of sequences, or store 8 bits for"
+    " 16: about {saved} less at the peak",
+    "expandable_segments": f"{_SET} reserves {{about}}{{saved}} less at the peak, as simulated",
+    "near_full": "{bytes} of {of} was reserved at the peak; {left} was left",
     "record_earlier": "{held} was allocated before the recording;"
-    f" call {_RECORD}() first thing in the program, to see by which code",
+    f" call {_RECORD}() first thing in the program to see by which code",
     "record_stacks": "none of {events} has a stack, so nothing says which code held the memory;"
     f' call {_RECORD}(stacks="all")',
-    "record_steps": "{events} do not show 5 steps, too few to judge leaks by; record more steps",
     "leak": "{place} keeps {bytes} more a step, over {steps}; look for a list that keeps"
     " tensors, or a loss kept with its graph (use .item() or .detach())",
     "growth": "memory grows by {bytes} a step over {steps}, but no stack does by itself; look at it"
@@ -74,11 +81,15 @@ def advice_words(one: Advice, device: DeviceOverview) -> str:
     if one.name == "record":
         reason = REASONS.get(one.word)
         return reason.remedy if reason is not None and reason.remedy else one.word
+    if one.name == "expandable_segments_no":
+        return _no_setting(one)
     part = percent(one.bytes / one.of_bytes) if one.of_bytes else "0.0%"
     place = place_words(one.place) if one.place else "one stack"
     return WORDS[one.name].format(
         held=f"{size(one.bytes)} ({part} of the peak)",
-        part=part,
+        saved=size(one.saved_bytes),
+        about=f"{one.word} " if one.word else "",
+        word=" and ".join(filter(None, one.word.rsplit(", ", 1))) or "activations",
         bytes=size(one.bytes),
         of=size(one.of_bytes),
         left=size(max(0, one.of_bytes - one.bytes)),
@@ -89,20 +100,25 @@ def advice_words(one: Advice, device: DeviceOverview) -> str:
     )
 
 
+def _no_setting(one: Advice) -> str:
+    """That the setting which people try first brings nothing, though much is unused."""
+    if one.word == "fails":
+        found = "the program runs out of memory"
+    elif one.bytes > 0:
+        found = f"it reserves only {size(one.bytes)} less"
+    elif one.bytes:
+        found = f"it reserves {size(-one.bytes)} more"
+    else:
+        found = "it reserves as much"
+    unused = f"{size(one.of_bytes)} of the reserved memory was never needed"
+    return f"{unused}, but expandable_segments:True doesn't help: as simulated, {found}"
+
+
 def _of_oom(one: Advice, device: DeviceOverview) -> str:
     """As `memreplay oom` says it."""
     oom = device.oom.ooms[0] if device.oom is not None and device.oom.ooms else None
-    if oom is None:
-        return one.word
-    if one.word == "less_live":
-        least = size(oom.missing_bytes)
-        if oom.missing_bytes > oom.active_bytes:
-            return f"ask for less: {least} were missing, more than was in use"
-        if not oom.missing_bytes:
-            return f"how much less is not known; the largest holder then had {size(one.bytes)}"
-        return f"{least} less would have been enough; the largest holder then had {size(one.bytes)}"
-    remedy = next((each for each in oom.remedies if each.name == one.word), None)
-    return one.word if remedy is None else remedy_words(remedy, oom)
+    remedy = next((each for each in oom.remedies if each.name == one.word), None) if oom else None
+    return one.word if remedy is None or oom is None else remedy_words(remedy, oom)
 
 
 def place_words(place: Frame) -> str:
@@ -111,14 +127,48 @@ def place_words(place: Frame) -> str:
     return f"{name}:{place.line}" if place.line else name
 
 
-def next_commands(device: DeviceOverview, file: str) -> tuple[str, ...]:
-    """What to run to see more: what the advice names, then what everybody asks next."""
+class NextCommand(NamedTuple):
+    """A command to run next, and what it shows."""
+
+    command: str
+    reason: str
+
+
+# Of the commands that advice names, by their first word.
+_SHOWS = {
+    "oom": "why the request failed, and what would have helped",
+    "leaks": "the code that keeps more with each step",
+    "simulate": "what the setting changes",
+    "peak": "which modules hold the activations",
+    "summary": "what is wrong with the recording",
+}
+
+
+def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
+    """The two commands that fit this file: what a failure or the advice asks for, then what
+    everybody asks next."""
+    peak = device.peak
+    asked = [
+        (one.command, _SHOWS.get(one.command.partition(" ")[0]))
+        for one in device.advice[:SHOWN_ADVICE]
+    ]
+    wanted = [(command, reason) for command, reason in asked if reason]
+    if peak.events and not device.ran_out and ends_high(device):
+        wanted.append(("oom", "the state at the end, in case a request failed there"))
+    wanted.append(("peak", "everything that held memory at the peak"))
+    if peak.events:
+        wanted.append(("timeline --by category", "how memory rose and fell"))
+    else:
+        wanted.append(("segments", "what lies in each segment"))
     # Standard input and bytes have a name in angle brackets.
     name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
-    asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
-    asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
     found = []
-    for command in dict.fromkeys(asked):
+    for command, reason in dict(reversed(wanted)).items():
         first, _, rest = command.partition(" ")
-        found.append(" ".join(filter(None, ("memreplay", first, name, rest))))
-    return tuple(found)
+        found.append(NextCommand(" ".join(filter(None, ("memreplay", first, name, rest))), reason))
+    return tuple(reversed(found))[:SHOWN_COMMANDS]
+
+
+def ends_high(device: DeviceOverview) -> bool:
+    """Whether the recording ends close to its peak, as after an error that left no event."""
+    return device.peak.final_bytes >= AT_PEAK * device.peak.peak_bytes

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
@@ -23,11 +23,11 @@ from memreplay.commands.report.advice_words import advice_words, next_commands
 from memreplay.commands.report.result import DeviceOverview, Overview, PeakStep, Unused
 from memreplay.commands.steps.find import steps_report
 from memreplay.errors import MemreplayError
+from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.commands.fragmentation.result import DeviceFragmentation
     from memreplay.commands.oom.result import OomReport
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.commands.steps.result import DeviceSteps
@@ -94,6 +94,8 @@ def overview(
         "oom": oom,
     }
     grouper = Grouper(snap, "category", selection.rules)
+    # Advice goes by what PyTorch's code is for, whatever categories of their own people have.
+    plain = grouper if selection.rules is None else Grouper(snap, "category")
     parts: dict[str, dict[int, Any]] = {
         name: {} if report is None else {one.device: one for one in report.devices}
         for name, report in reports.items()
@@ -105,7 +107,7 @@ def overview(
             looks,
             {name: found.get(one.device) for name, found in parts.items()},
             missing,
-            grouper,
+            (grouper, plain),
         )
         for one, looks in zip(peak.devices, folded.devices, strict=True)
     ]
@@ -128,8 +130,9 @@ def _device(
     folded: DevicePeak,
     parts: dict[str, Any],
     missing: dict[str, str],
-    grouper: Grouper,
+    groupers: tuple[Grouper, Grouper],
 ) -> DeviceOverview:
+    grouper, plain = groupers
     replay = snap.replay(peak.device)
     why = dict(missing)
     steps, leaks = parts["steps"], parts["leaks"]
@@ -155,15 +158,21 @@ def _device(
         annotations=peak.annotations,
         step=_step_at(parts["steps"], peak.event_index),
         category=_category_at(replay, peak.event_index, grouper),
-        unused=_told(parts["fragmentation"]),
+        unused=None if parts["fragmentation"] is None else _unused(replay),
         missing=why,
         peak=peak,
         **parts,
     )
     # Advice is the same, however its holders are shown.
-    advice = advice_of(replace(made, peak=folded), facts_of(snap, replay))
+    told = replace(made, peak=folded)
+    advice = advice_of(told, facts_of(told, snap, replay, plain))
     made = replace(made, advice=tuple(replace(one, text=advice_words(one, made)) for one in advice))
-    return replace(made, commands=next_commands(made, snap.file))
+    commands = next_commands(made, snap.file)
+    return replace(
+        made,
+        commands=tuple(one.command for one in commands),
+        command_reasons=tuple(one.reason for one in commands),
+    )
 
 
 def _reason(text: str) -> str:
@@ -193,9 +202,13 @@ def _sums(grouper: Grouper, usage: Usage, event: int) -> dict[str, int]:
     return {group.label: group.bytes for group in grouper.groups(usage, event, 0)[0]}
 
 
-def _told(found: DeviceFragmentation | None) -> Unused | None:
-    """Of the moments the one that `memreplay fragmentation` tells of."""
-    if found is None:
-        return None
-    told = (one for one in found.points if one.event_index == found.event_index)
-    return next((Unused(**asdict(one)) for one in told), None)
+def _unused(replay: Replay) -> Unused:
+    reserved, active = replay.measure("reserved").peak, replay.measure("active").peak
+    return Unused(
+        name="reserved",
+        event_index=reserved.event_index,
+        time_us=replay.time_us(reserved.event_index),
+        reserved_bytes=reserved.bytes,
+        active_bytes=active.bytes,
+        unused_bytes=unused_bytes(replay),
+    )

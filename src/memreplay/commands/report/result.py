@@ -27,6 +27,9 @@ class Advice(Record, frozen=True):
     """The bytes that it is about."""
     of_bytes: int = 0
     """What these are a part of; 0 for of nothing."""
+    saved_bytes: int = 0
+    """By how much the peak of requested bytes falls, or of reserved ones for a setting, as far as
+    the recording tells; 0 if it does not."""
     count: int = 0
     """The steps or events that it speaks of, else 0."""
     place: Frame | None = None
@@ -47,7 +50,8 @@ class PeakStep(Record, frozen=True):
 
 
 class Unused(UnusedPoint, frozen=True):
-    """What was reserved and not in use at the [moment](report.md) that the page tells of."""
+    """What was reserved at most and never needed: the peak of reserved bytes, less that of active
+    ones; `event_index` is that of the former."""
 
     text_only = ("name",)
 
@@ -82,11 +86,13 @@ class DeviceOverview(Record, frozen=True, kw_only=True):
     category: str
     """The category of the allocation that made the peak; `unknown` for none."""
     unused: Unused | None
-    """What was reserved and not in use."""
+    """What was reserved and never needed."""
     advice: tuple[Advice, ...] = ()
     """What to do, the most pressing first."""
     commands: tuple[str, ...] = ()
-    """What to run next."""
+    """What to run next: the two commands that fit this file."""
+    command_reasons: tuple[str, ...] = ()
+    """What each of `commands` shows."""
     missing: dict[str, str]
     """Why, by the name of each part that is null, or that says nothing (`leaks` of too few
     steps)."""

@@ -10,8 +10,13 @@ from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE
 from memreplay.commands.fragmentation.text import MOMENTS
 from memreplay.commands.leaks.text import odds_words
-from memreplay.commands.oom.text import cause_words
-from memreplay.commands.report.advice_words import SHOWN_ADVICE, advice_title, place_words
+from memreplay.commands.oom.text import AT_PEAK, cause_words
+from memreplay.commands.report.advice_words import (
+    RECORDING,
+    SHOWN_ADVICE,
+    advice_title,
+    place_words,
+)
 from memreplay.commands.report.result import DeviceOverview, Overview
 from memreplay.commands.steps.text import source_words
 from memreplay.render.document import (
@@ -31,11 +36,9 @@ from memreplay.render.trust import doubts_of, doubts_words, trust_label, trust_w
 from memreplay.render.units import count, counted, duration, percent, signed_duration, size
 from memreplay.render.where import where_words
 
-SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
 SHOWN_OTHERS = 15  # devices
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
-AT_PEAK = 0.9  # of the peak: an end that may be where a request failed
 SHOWN_ANNOTATIONS = 3
 
 
@@ -96,23 +99,21 @@ def _page(device: DeviceOverview) -> list[Block]:
     rows = _advice(device)
     if rows:
         blocks += [Heading(("what to do next",)), Pairs(rows)]
-    lines = tuple(_line(command) for command in device.commands[:SHOWN_COMMANDS])
-    return [*blocks, Picture(lines)]
+    lines: list[Line] = []
+    for command, reason in zip(device.commands, device.command_reasons, strict=True):
+        # As a comment: whoever copies both lines runs one.
+        lines += [((f"# {reason}", "dim"),), ((command, "plain"),)]
+    return [*blocks, Picture(tuple(lines))]
 
 
 def _advice(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
-    """The first pieces of advice; what is part of another one is not said again."""
+    """The first pieces of advice, one at most about the recording."""
     found: list[tuple[str, str]] = []
     for one in device.advice:
-        row = advice_title(one), one.text
-        if not any(row[0] == title and row[1] in words for title, words in found):
-            found = [old for old in found if not (old[0] == row[0] and old[1] in row[1])]
-            found.append(row)
+        title = advice_title(one)
+        if title != RECORDING or title not in dict(found):
+            found.append((title, one.text))
     return tuple(found[:SHOWN_ADVICE])
-
-
-def _line(text: str) -> Line:
-    return ((text, "plain"),)
 
 
 def _headline(device: DeviceOverview) -> tuple[str, ...]:
