@@ -1,4 +1,4 @@
-"""Code that has a form which takes less memory: what it made, and how far the peak falls with it."""
+"""Code that has a form which takes less memory: what it holds, and how far the peak falls."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class Form(NamedTuple):
     """The stack that holds most of it, by its number."""
 
 
-def attention_scores(lives: Lives, code: NDArray[np.uint64]) -> Form:
+def attention_scores(lives: Lives) -> Form:
     """Softmax results, and what else is of their sizes beside them: the scores and the masked ones
     before them, dropout after them, their gradients.
 
     A fused kernel stores none of these.
     """
+    code = lives.code()
     softmax = (code & SOFTMAX) > 0
     near = lives.of_same("file", softmax)
     sizes = _sizes(lives, softmax, (1, 2, 4))
@@ -60,11 +61,12 @@ def attention_scores(lives: Lives, code: NDArray[np.uint64]) -> Form:
     return _form(lives, chosen, softmax)
 
 
-def loss(lives: Lives, code: NDArray[np.uint64]) -> Form:
+def loss(lives: Lives) -> Form:
     """The logits, their log-softmax and the gradients of both, which are of one size.
 
     Over CHUNKS chunks of the tokens one part of them is there at a time.
     """
+    code = lives.code()
     computed = (code & LOSS) > 0
     sizes = _sizes(lives, computed, (1, 2))
     if not len(sizes):
@@ -78,13 +80,14 @@ def loss(lives: Lives, code: NDArray[np.uint64]) -> Form:
     return _form(lives, chosen, computed, 1 - 1 / CHUNKS)
 
 
-def foreach(lives: Lives, code: NDArray[np.uint64]) -> Form:
+def foreach(lives: Lives) -> Form:
     """What an optimizer computes for all parameters at once, and drops in the same step."""
-    return _form(lives, temporaries(lives, code), (code & FOREACH) > 0)
+    return _form(lives, temporaries(lives), (lives.code() & FOREACH) > 0)
 
 
-def temporaries(lives: Lives, code: NDArray[np.uint64]) -> Chosen:
+def temporaries(lives: Lives) -> Chosen:
     """Those of an optimizer that go before the next forward or backward pass makes anything."""
+    code = lives.code()
     made = (code & FOREACH) > 0
     if not made.any():
         return made
@@ -122,8 +125,9 @@ def _made_anew(lives: Lives, old: NDArray[np.int64], made: NDArray[np.int64]) ->
     until = np.full(len(old), lives.start[made[-1]])
     for size in np.unique(lives.bytes[old]):
         which = np.flatnonzero(lives.bytes[old] == size)
-        again = lives.start[made[lives.bytes[made] == size]][: len(which)]
-        until[which[: len(again)]] = again
+        # What is added to the old gradient is what the new one would be: there until it goes.
+        again = lives.end[made[lives.bytes[made] == size]][: len(which)]
+        until[which[: len(again)]] = np.minimum(again, until[which[: len(again)]])
     return until
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # What code shows in the `file:function` of any of its frames: operators and autograd's nodes where
 # C++ was recorded, and functions of PyTorch's Python and of users, who give theirs the same names.
-SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION = 1, 2, 4, 8, 16
+SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION, EVALUATES = 1, 2, 4, 8, 16, 32
 _PATTERNS = (
     (
         SOFTMAX,
@@ -42,6 +42,7 @@ _PATTERNS = (
         Late(r"\bat::_ops::_foreach_\w{1,64}::|/torch/optim/\w{1,64}\.py:_multi_tensor_\w{1,64}$"),
     ),
     (LINEAR, Late(r"\bat::_ops::(?:linear|addmm)\w{0,32}::|/torch/nn/modules/linear\.py:")),
+    (EVALUATES, Late(r":(?:\w+\.)?\w{0,32}(?:eval|valid|infer|predict)\w{0,32}$")),
     (
         ATTENTION,
         Late(r"(?i:attn|attention)[^/:]{0,64}$|(?i:attn|attention)[^/:]{0,64}:[^:]{0,64}$"),
@@ -70,23 +71,21 @@ class Lives:
     def __init__(self, replay: Replay, grouper: Grouper) -> None:
         self._grouper = grouper
         self._found: dict[Way, tuple[NDArray[np.uint32], list[int]]] = {}
+        self._code: NDArray[np.uint64] | None = None
         self._usage = replay.measure("requested")
         self.recorded = grouper.snap.recorded is not None
         """Whether memreplay's recorder noted what they are for."""
-        native = self._usage.native
         self.events = replay.events
-        made = np.flatnonzero(np.asarray(native.counted()))
-        ends = np.asarray(native.ends())[made].astype(np.int64)
-        self.start: NDArray[np.int64] = made.astype(np.int64)
+        found, first = self._usage.lifetimes, replay.first_event
+        recorded = slice(int((found.alloc_event >= 0).sum()))  # then come those from before
+        ends = found.free_event[recorded] - first
+        self.start: NDArray[np.int64] = found.alloc_event[recorded] - first
         """The events that made them."""
-        self.end: NDArray[np.int64] = np.minimum(ends, self.events)
+        self.end: NDArray[np.int64] = np.where(ends < 0, self.events, ends)
         """The events that ended them."""
-        self.bytes: NDArray[np.int64] = np.asarray(native.weights())[made].astype(np.int64)
+        self.bytes: NDArray[np.int64] = found.size[recorded]
         """What was asked for."""
-        stacks = np.asarray(replay.column("stack"))
-        self.stack: NDArray[np.uint32] = (
-            stacks[made] if stacks.ndim else np.full(len(made), int(stacks), "u4")
-        )
+        self.stack: NDArray[np.uint32] = found.stack[recorded]
         """Their stacks, by number."""
         self.curve: NDArray[np.int64] = self._usage.series
         """Requested bytes after each event."""
@@ -111,7 +110,7 @@ class Lives:
         """(the group of each, the groups' names)."""
         if way not in self._found:
             keys = self._grouper.dimensions.keys(self._usage, way)
-            numbers = np.asarray(keys.numbers(self.start, np.zeros(0, np.int64))[0])
+            numbers = np.asarray(keys.numbers(self.start.data, np.zeros(0, np.int64).data)[0])
             self._found[way] = numbers, memoryview(keys.names()).tolist()
         return self._found[way]
 
@@ -134,7 +133,12 @@ class Lives:
         return self.of("category", "activations", "attention")
 
     def code(self) -> NDArray[np.uint64]:
-        """What the frames of each show, a bit each: SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION."""
+        """What the frames of each show, a bit each: SOFTMAX to EVALUATES."""
+        if self._code is None:
+            self._code = self._shown()
+        return self._code
+
+    def _shown(self) -> NDArray[np.uint64]:
         replay, dimensions = self._usage.replay, self._grouper.dimensions
         of_frames = array("Q", bits_of_frames(self._grouper.snap, _PATTERNS))
         if not any(of_frames):
@@ -147,13 +151,18 @@ class Lives:
             dimensions.file_rank,
             dimensions.function_rank,
         )
-        numbers = np.asarray(keys.numbers(self.start, np.zeros(0, np.int64))[0])
+        numbers = np.asarray(keys.numbers(self.start.data, np.zeros(0, np.int64).data)[0])
         found: NDArray[np.uint64] = np.asarray(keys.names()).astype(np.uint64)[numbers]
         return found
 
-    def held(self, chosen: NDArray[np.bool_]) -> int:
-        """What these hold at the peak."""
-        live = chosen & (self.start <= self.peak) & (self.end > self.peak)
+    def made_after(self, event: int) -> int:
+        """How many of them were made after an event."""
+        return int((self.start > event).sum())
+
+    def held(self, chosen: NDArray[np.bool_], at: int | None = None) -> int:
+        """What these hold after an event, or at the peak."""
+        event = self.peak if at is None else at
+        live = chosen & (self.start <= event) & (self.end > event)
         return int(self.bytes[live].sum())
 
     def saved(

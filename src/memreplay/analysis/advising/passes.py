@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memreplay.analysis.advising.forms import BACKWARD
+from memreplay.analysis.advising.lives import EVALUATES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memreplay.analysis.advising.lives import Lives
@@ -36,21 +40,24 @@ class Unneeded(NamedTuple):
     """Whether a pass of them was seen to its end."""
 
 
-def unneeded(lives: Lives, failed: NDArray[np.int64], *, told: bool) -> Unneeded | None:
+def unneeded(
+    lives: Lives, failed: Sequence[int], *, told: bool, at: int | None = None
+) -> Unneeded | None:
     """Find the passes that keep results for no backward pass; None if there are none, or nothing
     tells.
 
     `failed` are the events of requests that failed: what goes then was cut off by the error. `told`
     is whether the file would show a backward pass: the recorder noted what allocations are for, or
-    all of them have stacks.
+    all of them have stacks. What they hold is that at the peak, or after the event `at`.
     """
+    code = lives.code()
     backward = lives.of("category", *BACKWARD)
     trained = bool(backward.any())
     if not told and not trained:
         return None
     forward = lives.forward()
-    at = lives.start[backward]
-    followed = np.searchsorted(at, lives.end) > np.searchsorted(at, lives.start)
+    backwards = lives.start[backward]
+    followed = np.searchsorted(backwards, lives.end) > np.searchsorted(backwards, lives.start)
     made = np.searchsorted(lives.start, lives.end)  # how many were made before its end
     age = made - np.arange(len(lives))
     old = forward & ~followed & (age > NEXT)
@@ -77,10 +84,10 @@ def unneeded(lives: Lives, failed: NDArray[np.int64], *, told: bool) -> Unneeded
             cut.append(some)
         else:
             kept[some] = ended = True
-    known = np.unique(lives.stack[kept])
+    known = np.isin(lives.stack, np.unique(lives.stack[kept])) | ((code & EVALUATES) > 0)
     for some in cut:
         # Where others of the same code had none, this one would not have had one either.
-        alike = lives.bytes[some][np.isin(lives.stack[some], known)].sum()
+        alike = lives.bytes[some][known[some]].sum()
         if not trained or alike >= ALIKE_SHARE * lives.bytes[some].sum():
             kept[some] = True
     if not kept.any():
@@ -88,7 +95,7 @@ def unneeded(lives: Lives, failed: NDArray[np.int64], *, told: bool) -> Unneeded
     after = np.append(lives.start, lives.events)
     row = np.minimum(np.arange(len(lives)) + NEXT, len(lives))
     return Unneeded(
-        lives.held(kept),
+        lives.held(kept, at),
         lives.saved(kept, after=after[row]),
         lives.largest_stack(kept),
         trained,
@@ -96,6 +103,6 @@ def unneeded(lives: Lives, failed: NDArray[np.int64], *, told: bool) -> Unneeded
     )
 
 
-def _between(events: NDArray[np.int64], first: np.int64, last: np.int64) -> bool:
+def _between(events: Sequence[int], first: int, last: int) -> bool:
     """Whether any event lies between two others."""
-    return bool(np.searchsorted(events, last) > np.searchsorted(events, first))
+    return bisect_left(events, last) > bisect_left(events, first)

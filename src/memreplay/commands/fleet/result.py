@@ -58,7 +58,7 @@ class FleetDevice(Record, frozen=True, kw_only=True):
     reserved_peak_bytes: int
     """Most that the allocator had reserved."""
     unused_bytes: int
-    """What of that was in no block, when most was reserved."""
+    """That less the peak of active bytes: what was reserved and never needed."""
     total_bytes: int | None
     """The card's memory; null where the file does not tell it."""
     headroom_bytes: int | None

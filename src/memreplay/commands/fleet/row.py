@@ -16,7 +16,7 @@ from memreplay.commands.fleet.result import CardFit, FleetDevice, FleetRank, Hol
 from memreplay.commands.leaks.find import device_leaks
 from memreplay.commands.steps.find import sum_steps
 from memreplay.commands.summary.run import recorded_run
-from memreplay.snapshot.recorded_allocator import fullest
+from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
@@ -71,10 +71,7 @@ def _device(
         start_us=replay.time_us(replay.start),
         step=step_at(steps, replay, point.event_index),
         reserved_peak_bytes=reserved.peak.bytes,
-        # Below 0 where segment events are missing.
-        unused_bytes=max(
-            0, reserved.peak.bytes - replay.measure("active").bytes_at(fullest(replay))
-        ),
+        unused_bytes=unused_bytes(replay),
         total_bytes=total,
         headroom_bytes=None if total is None else replay.usable_bytes(total) - reserved.peak.bytes,
         ooms=len(replay.events_of("oom")),

@@ -24,7 +24,7 @@ from memreplay.commands.fragmentation.result import (
 )
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
-from memreplay.snapshot.recorded_allocator import fullest
+from memreplay.snapshot.recorded_allocator import fullest, unused_bytes
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -84,6 +84,7 @@ def fragmentation_report(
                 trace_events=snap.trace_events(device),
                 start_us=replay.time_us(replay.start),
                 points=points,
+                unused_bytes=unused_bytes(replay),
                 mean_unused_bytes=mean,
                 moment=moment,
                 event_index=event,

@@ -30,7 +30,8 @@ class UnusedPoint(Record, frozen=True):
     active_bytes: int
     """What is active then."""
     unused_bytes: int
-    """The former less the latter."""
+    """The former less the latter: what is free then. What was never needed is the device's
+    `unused_bytes`."""
 
 
 class PoolShare(MapSums, frozen=True):
@@ -101,6 +102,9 @@ class DeviceCourse(MapSums, frozen=True):
     reasons: tuple[str, ...]
     points: tuple[UnusedPoint, ...]
     """How far reserved and active bytes were apart at telling moments, in the order of events."""
+    unused_bytes: int
+    """What was reserved and never needed: the peak of reserved bytes less that of active ones, 0 at
+    least. `gate`, `report`, `simulate` and `fleet` call the same unused."""
     mean_unused_bytes: int | None
     """The mean of reserved less active bytes over time; null without times."""
     moment: Moment

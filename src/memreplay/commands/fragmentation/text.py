@@ -21,7 +21,7 @@ from memreplay.render.units import count, counted, percent, size
 
 _POINTS = {
     "start": "start",
-    "most_unused": "most unused",
+    "most_unused": "most free",
     "peak": "peak of active",
     "reserved": "peak of reserved",
     "oom": "out of memory",
@@ -40,7 +40,7 @@ _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream,
 
 
 def fragmentation_document(report: FragmentationReport) -> Document:
-    """A section a device: how much was unused when, then where it lay at the moment, and why."""
+    """A section a device: how much was free when, then where it lay at the moment, and why."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
@@ -79,11 +79,11 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
 
 
 def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
-    unused = device.reserved_bytes - device.in_use_bytes - device.pending_bytes
-    part = percent(share(unused, device.reserved_bytes))
+    free = device.reserved_bytes - device.in_use_bytes - device.pending_bytes
+    part = percent(share(free, device.reserved_bytes))
     words = (
-        f"device {device.device}: {size(unused)} of {size(device.reserved_bytes)} reserved not in"
-        f" use ({part})"
+        f"device {device.device}: {size(free)} of {size(device.reserved_bytes)} reserved is free"
+        f" ({part})"
     )
     if not device.events:
         if device.trace_events and "no_events" not in device.reasons:
@@ -95,6 +95,9 @@ def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
 
 def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     pairs = [("measure", f"reserved less active, {trust_label(device)}")]
+    if device.events:
+        unused = size(device.unused_bytes)
+        pairs.append(("unused", f"{unused}: the peak of reserved less that of active bytes"))
     free = "nothing"
     if device.free_bytes:
         free = f"{size(device.free_bytes)} in {counted(device.blocks_free, 'block')}, the largest "
@@ -120,7 +123,7 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
     pairs.append(("slack", f"{size(device.slack_bytes)} in blocks beyond what was requested"))
     if device.mean_unused_bytes is not None:
-        pairs.append(("on average", f"{size(device.mean_unused_bytes)} not in use over time"))
+        pairs.append(("on average", f"{size(device.mean_unused_bytes)} free over time"))
     if device.outside_bytes:
         odd = counted(device.outside_count, "live block")
         pairs.append(("outside", f"{size(device.outside_bytes)} in {odd} that fit in no segment"))
@@ -136,7 +139,7 @@ def _course(device: DeviceFragmentation) -> Table:
             names.append(_POINTS[point.name])
     by_event = {point.event_index: point for point in device.points}
     rows = tuple(_point(by_event[event], names, device) for event, names in named.items())
-    titles = ("when", "event", "time", "reserved", "active", "unused", "share")
+    titles = ("when", "event", "time", "reserved", "active", "free", "share")
     return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4))
 
 

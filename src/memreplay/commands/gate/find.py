@@ -28,6 +28,7 @@ from memreplay.commands.gate.result import Cause, Finding, GatedFile, Outcome, P
 from memreplay.errors import UsageError
 from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
 from memreplay.snapshot.model import Coded
+from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -375,13 +376,12 @@ class _Gate:
     # ---- the others
 
     def fragmentation(self, start: Finding, budget: Budget) -> Finding:
-        """What was reserved at its peak and could not have been in use: less the peak of active."""
+        """What was reserved at its peak and never needed."""
         assert budget.max_fragmentation is not None
         reserved = self.side.usage(start.device, Scope("reserved")).peak
-        active = self.side.usage(start.device, Scope("active")).peak
         measures: tuple[MeasureName, ...] = ("reserved", "active")
         self.used |= dict.fromkeys((False, start.device, measure) for measure in measures)
-        unused = max(0, reserved.bytes - active.bytes)
+        unused = unused_bytes(self.snap.replay(start.device))
         limit = share_of(reserved.bytes, budget.max_fragmentation)
         return replace(
             start,

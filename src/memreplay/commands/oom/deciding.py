@@ -29,13 +29,18 @@ class Deciding:
         """The remedy of the request that failed at an event, as the simulation has it; the same
         where the file does not allow one."""
         tried = self._settings(remedy)
-        if not tried or not self._reproduces(event):
+        if not tried or not self.reproduces(event):
             return remedy
         known = [one for one in self._simulated(tried) if not _resynced_before(one, event)]
         for found in known:
             if _serves(found, event):
+                later = [one for one in found.failed_events if one > event]
                 return replace(
-                    remedy, enough=True, simulated=True, settings=spelled(found.settings)
+                    remedy,
+                    enough=True,
+                    simulated=True,
+                    settings=spelled(found.settings),
+                    fails_next=min(later, default=None),
                 )
         # Blocks from before the recording lie as other settings would not have had them.
         begun_late = self.replay.reserved.start_bytes > 0
@@ -54,7 +59,7 @@ class Deciding:
             return [own._replace(max_split_bytes=size) for size in sizes]
         return []
 
-    def _reproduces(self, event: int) -> bool:
+    def reproduces(self, event: int) -> bool:
         """Whether the recording's own settings give what was recorded, this failure too."""
         recorded = self.replay.recorded
         return recorded.reproduced and event - self.replay.first_event in recorded.own.failed()

@@ -16,6 +16,7 @@ from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.oom.deciding import Deciding
+from memreplay.commands.oom.outlook import Looking
 from memreplay.commands.oom.result import (
     CachedName,
     CachedPart,
@@ -143,7 +144,7 @@ def _device(
     if known is not None and seen is not None and known < seen:
         known = None  # what the file says of it cannot be
     card = seen if known is None else known
-    one = _Telling(replay, grouper, pinning, card, known is not None, top)
+    one = _Telling(snap, replay, grouper, pinning, card, known is not None, top)
     return DeviceOoms(
         device=replay.device,
         first_event=replay.first_event,
@@ -217,6 +218,7 @@ class _Telling:
 
     def __init__(
         self,
+        snap: Snapshot,
         replay: Replay,
         grouper: Grouper,
         pinning: Grouper,
@@ -232,6 +234,7 @@ class _Telling:
         self.top = top
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
+        self.looking = Looking(snap, replay, self.deciding)
 
     def tell(self, number: int, event: int, free: int | None) -> Oom:
         """One of them."""
@@ -255,11 +258,31 @@ class _Telling:
         )
         used = self.active.bytes_at(event)
         default = (0, 0)
-        return Oom(
+        asker = asker_of(self.grouper, self.active, event)
+        known_outside = outside if self.card_known else 0
+        outlook = self.looking.after(event, asked.missing, asker, self._largest(event))
+        remedies = [
+            self.deciding.decided(one, event)
+            for one in _remedies(
+                judged,
+                asked,
+                outside,
+                groups[0].bytes if groups else 0,
+                returnable=found.returnable[0],
+                private=_free_of_private(found, pool),
+                limited=replay.settings.max_split_bytes >= 0,
+                unneeded=outlook.unneeded_bytes,
+            )
+        ]
+        if outlook.without_largest is not None:
+            remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, simulated=True)
+        told = Oom(
             number=number,
             event_index=event,
             time_us=replay.time_us(event),
-            cause=_cause(judged, asked, outside if self.card_known else 0),
+            cause="request_too_large"
+            if free is not None and request > max(reserved, used) + free + known_outside
+            else _cause(judged, asked, known_outside),
             request_bytes=request,
             needed_bytes=asked.needed,
             missing_bytes=asked.missing,
@@ -267,7 +290,7 @@ class _Telling:
             pool_assumed=pool_id == _core.ABSENT_ID and found.has_private_pools,
             stream=stream,
             kind="small" if small else "large",
-            asked_by=asker_of(self.grouper, self.active, event),
+            asked_by=asker,
             device_free_bytes=free,
             outside_bytes=outside,
             outside_known=self.card_known and free is not None,
@@ -278,18 +301,11 @@ class _Telling:
             pending_bytes=sums["pending"],
             cached_bytes=sums["free"],
             cached=_cached(judged),
-            remedies=tuple(
-                self.deciding.decided(one, event)
-                for one in _remedies(
-                    judged,
-                    asked,
-                    outside,
-                    groups[0].bytes if groups else 0,
-                    returnable=found.returnable[0],
-                    private=_free_of_private(found, pool),
-                    limited=replay.settings.max_split_bytes >= 0,
-                )
-            ),
+            remedies=(),
+            after_events=outlook.events,
+            after_allocations=outlook.allocations,
+            to_end_bytes=outlook.to_end_bytes,
+            state_bytes=outlook.state_bytes,
             live_count=count,
             categories_source=categories_source(self.grouper.snap),
             categories=categories_at(self.grouper, self.active, event),
@@ -305,6 +321,14 @@ class _Telling:
             pools=parts if self.grouper.by == "pool" else UNSET,
             streams=parts if self.grouper.by == "stream" else UNSET,
         )
+        return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
+
+    def _largest(self, event: int) -> tuple[Grouper, int]:
+        """The group that holds most then, by its number; -1 if groups are of no code."""
+        if {"pool", "stream", "size"} & set(self.grouper.ways):
+            return self.grouper, -1
+        numbers, *_ = self.grouper.keyed_groups(self.active, event, 1)
+        return self.grouper, numbers[0] if numbers else -1
 
 
 def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:
@@ -322,7 +346,8 @@ def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:
 
 
 def _cause(judged: FreeParts, asked: _Asked, outside: int) -> Cause:
-    """Why the request failed, the first of these that holds; docs/oom.md says each in words.
+    """Why a request failed that the card has room for, the first of these that holds; docs/oom.md
+    says each in words.
 
     `outside` is what is known to be on the card besides.
     """
@@ -357,6 +382,12 @@ def _cause(judged: FreeParts, asked: _Asked, outside: int) -> Cause:
     return "capacity"
 
 
+def _to_the_end(one: Remedy, oom: Oom) -> Remedy:
+    """The remedy, which is not enough if the optimizer's step takes more than it gives."""
+    missing = oom.step_missing_bytes
+    return replace(one, enough=False) if one.enough and one.bytes < missing else one
+
+
 def _free_of_private(found: BlockMap, asked: int | None) -> int:
     """What private pools have free, but for the one that was asked."""
     return sum(
@@ -375,6 +406,7 @@ def _remedies(
     returnable: int,
     private: int,
     limited: bool,
+    unneeded: int,
 ) -> tuple[Remedy, ...]:
     """What would have left memory to use, in the order in which one would try it."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
@@ -398,5 +430,7 @@ def _remedies(
             # What goes back to the driver has to be had from it as a segment.
             wanted = asked.needed if name == "empty_cache" else asked.request
             remedies.append(Remedy(name, of, there >= wanted))
+    if unneeded:
+        remedies.append(Remedy("no_grad", unneeded, unneeded >= asked.missing))
     remedies.append(Remedy("less_live", largest_group, largest_group >= asked.missing))
     return tuple(remedies)

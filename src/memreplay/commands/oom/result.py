@@ -13,6 +13,7 @@ from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part, Pa
 from memreplay.snapshot.record import Record
 
 Cause = Literal[
+    "request_too_large",
     "fragmentation",
     "other_stream",
     "other_pool",
@@ -34,6 +35,7 @@ RemedyName = Literal[
     "one_stream",
     "private_pools",
     "other_processes",
+    "no_grad",
     "less_live",
 ]
 
@@ -68,6 +70,9 @@ class Remedy(Record, frozen=True):
     settings: str = ""
     """The allocator settings with which the simulation serves the request; empty if it does not,
     and if one is to be dropped."""
+    fails_next: int | None = None
+    """The next event whose request fails in that simulation; null if none does until the end of the
+    recording. What the program asks for after it, the file does not say."""
 
 
 class Oom(Record, Parted, frozen=True, kw_only=True):
@@ -120,6 +125,16 @@ class Oom(Record, Parted, frozen=True, kw_only=True):
     """These bytes by why they did not serve, the most first; they add up."""
     remedies: tuple[Remedy, ...]
     """What would have helped, in the order in which one would try it."""
+    after_events: int
+    """How many events were recorded after it."""
+    after_allocations: int
+    """How many of them allocate: none if the program ended with the error, many if it caught it."""
+    to_end_bytes: int | None
+    """How much more memory the recording takes to its end without a failure, as simulated: it is
+    `missing_bytes` at least; null if a simulation can't tell."""
+    state_bytes: int
+    """In the first step of an optimizer, what it still has to allocate, this request included: an
+    estimate by the gradients; else 0."""
     live_count: int
     """How many blocks were active."""
     categories_source: CategoriesSource
@@ -142,6 +157,15 @@ class Oom(Record, Parted, frozen=True, kw_only=True):
     def measure(self) -> MeasureName:
         """What groups are of."""
         return "active"
+
+    @property
+    def step_missing_bytes(self) -> int:
+        """How much more an optimizer's first step takes to its end, as `state_bytes` estimates it;
+        0 if it is no such step."""
+        if not self.state_bytes:
+            return 0
+        room = self.reserved_bytes + (self.device_free_bytes or 0)
+        return max(self.missing_bytes, self.active_bytes + self.state_bytes - room)
 
 
 class LastState(Record, Parted, frozen=True, kw_only=True):

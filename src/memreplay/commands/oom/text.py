@@ -15,22 +15,25 @@ from memreplay.render.units import count, counted, size, time_utc
 LISTED = 20  # ooms that stand in the list before the one in detail
 
 CAUSES: dict[Cause, str] = {
-    "fragmentation": "enough was free in the right pool and stream, but only in blocks that were"
-    " too small",
-    "other_stream": "enough was free, but on other streams, whose blocks this request may not take",
-    "other_pool": "enough was free, but in other pools, whose blocks this request may not take",
-    "split_limit": "a free block was large enough, but max_split_size keeps it for larger requests",
-    "pending_frees": "enough was freed, but another stream was not done with it in time",
-    "capacity": "too much was live: better use of the cache would not have helped",
-    "other_processes": "others were using the card: without them the request would have fit",
-    "process_limit": "the device had enough free, but the process may not take it (a limit such"
-    " as set_per_process_memory_fraction), or the driver refused",
+    "request_too_large": "The request is larger than {all}. Freeing everything wouldn't be enough.",
+    "fragmentation": "Enough was free in the right pool and stream, but only in blocks too small"
+    " for this request.",
+    "other_stream": "Enough was free, but on other streams, whose blocks this request can't use.",
+    "other_pool": "Enough was free, but in other pools, whose blocks this request can't use.",
+    "split_limit": "A free block was large enough, but max_split_size keeps it for larger"
+    " requests.",
+    "pending_frees": "Enough was freed, but another stream wasn't done with it in time.",
+    "capacity": "The card is full. Fragmentation isn't the cause.",
+    "other_processes": "Other processes were using the card. Without them the request would have"
+    " fit.",
+    "process_limit": "The device had enough free, but a limit of the process (such as"
+    " set_per_process_memory_fraction) or the driver refused it.",
 }
 # Where it was not enough by itself, and would have been with what the driver had.
 _TOGETHER: dict[Cause, str] = {
-    "fragmentation": "most of it in blocks that were too small",
-    "other_stream": "most of it on other streams, whose blocks this request may not take",
-    "other_pool": "most of it in other pools, whose blocks this request may not take",
+    "fragmentation": "in blocks too small for this request.",
+    "other_stream": "on other streams, whose blocks this request can't use.",
+    "other_pool": "in other pools, whose blocks this request can't use.",
 }
 _PARTS = {
     "too_small": "right pool and stream, but the blocks are too small",
@@ -50,6 +53,8 @@ _REMEDIES = {
     "one_stream": "allocate on one stream",
     "private_pools": "let CUDA graphs share a pool; release graphs and MemPools that are done",
     "other_processes": "stop what else runs on the card",
+    "no_grad": "run this part under torch.no_grad(): it keeps results for a backward pass that"
+    " doesn't come (model.eval() doesn't change that)",
 }
 _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
 NO_OOM = "no out-of-memory event in this {where}. "
@@ -217,7 +222,7 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         driver += f"{size(oom.device_free_bytes)} free, {size(oom.missing_bytes)} missing"
     live = f"{size(oom.active_bytes)} active in {counted(oom.live_count, 'block')},"
     slack = oom.active_bytes - oom.requested_bytes
-    cached = f"{size(oom.cached_bytes)} cached: free, but no use to this request"
+    cached = f"{size(oom.cached_bytes)} cached, but unusable for this request"
     pairs = [
         ("why", cause_words(oom)),
         ("asked", asked),
@@ -229,6 +234,7 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         words += [f"{size(oom.pending_bytes)} waiting for streams"] if oom.pending_bytes else []
         pairs.append(("of active", ", ".join(words)))
     pairs.append(("the card", _card(oom, device)))
+    pairs.append(("afterwards", _afterwards(oom)))
     pairs.append(("measure", f"blocks, {trust_label(device)}"))
     kinds = kinds_words(oom.categories_source, oom.categories, oom.active_bytes)
     if kinds:
@@ -238,6 +244,12 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
 
 def cause_words(oom: Oom) -> str:
     """Why it failed, in words."""
+    if oom.cause == "request_too_large":
+        whole = oom.reserved_bytes + (oom.device_free_bytes or 0)
+        there = f"all that this process had and could get ({size(whole)})"
+        if oom.outside_known:
+            there = f"the card ({size(whole + oom.outside_bytes)})"
+        return CAUSES[oom.cause].format(all=there)
     if oom.cause not in _TOGETHER:
         return CAUSES[oom.cause]
     parts = {part.name: part for part in oom.cached}
@@ -249,8 +261,18 @@ def cause_words(oom: Oom) -> str:
         alone = max(largest, default=0) >= oom.request_bytes
     if alone:
         return CAUSES[oom.cause]
-    with_driver = " and at the driver" if oom.device_free_bytes else ""
-    return f"enough was free in the cache{with_driver} together, {_TOGETHER[oom.cause]}"
+    return f"Enough memory was free in total, but mostly {_TOGETHER[oom.cause]}"
+
+
+def _afterwards(oom: Oom) -> str:
+    if oom.after_allocations:
+        made = counted(oom.after_allocations, "allocation")
+        return f"the program caught the error and went on: {made} in {_events(oom)}"
+    return "nothing more was allocated, so what the program would ask for next isn't known"
+
+
+def _events(oom: Oom) -> str:
+    return counted(oom.after_events, "more event")
 
 
 def _card(oom: Oom, device: DeviceOoms) -> str:
@@ -298,23 +320,46 @@ def _is_limited(oom: Oom) -> bool:
 
 
 def remedy_words(one: Remedy, oom: Oom) -> str:
-    """How many bytes a remedy would have given, whether that is enough, and how to do it."""
-    enough = "enough" if one.enough else "not enough"
+    """What a remedy would have given, whether that is enough, and how to do it."""
     if one.name == "less_live":
-        if oom.missing_bytes > oom.active_bytes:
-            return f"not enough: {size(oom.missing_bytes)} less, more than was active; ask for less"
-        if not oom.missing_bytes:  # the device had it, and a limit that no file names forbade it
-            return f"how much less is not known; the largest below holds {size(one.bytes)}"
-        return (
-            f"{size(oom.missing_bytes)} less; the largest group below holds {size(one.bytes)}:"
-            f" {enough}"
-        )
+        return _less_live(one, oom)
+    limited = one.name == "max_split_size" and _is_limited(oom)
+    words = _SPLIT_LIMITED if limited else _REMEDIES[one.name]
+    if not one.simulated:
+        enough = "may be enough" if one.enough else "not enough"
+        return f"at most {size(one.bytes)}, {enough}: {words}"
+    if not one.settings and not one.enough:
+        return "doesn't help: as simulated, this request still fails"
+    # Of a limit that is dropped the other settings are left.
+    how = words if limited or not one.settings else f"PYTORCH_CUDA_ALLOC_CONF={one.settings}"
+    return f"{how}: as simulated, this request fits{_but(one, oom)}"
+
+
+def _but(one: Remedy, oom: Oom) -> str:
+    """How far a setting takes the program that serves this request."""
+    if oom.step_missing_bytes:
+        return f", but the optimizer's step needs at least {size(oom.step_missing_bytes)} more"
+    if one.fails_next is not None:
+        return f", but the one at event {count(one.fails_next)} fails"
+    if not oom.after_allocations:
+        return "; the recording ends here, so what comes next isn't known"
+    return " and all later ones of the recording do"
+
+
+def _less_live(one: Remedy, oom: Oom) -> str:
+    least, largest = size(oom.missing_bytes), size(one.bytes)
+    if oom.missing_bytes > oom.active_bytes:
+        live = size(oom.active_bytes)
+        return f"not enough: {least} are missing, and only {live} is live. Ask for less"
+    if not oom.missing_bytes:  # the device had it, and a limit that no file names forbade it
+        return f"how much less is not known; the largest holder has {largest}"
+    words = f"Free {least} more and this request fits. The largest holder has {largest}"
     if one.simulated:
-        said = f"at most {size(one.bytes)}, {enough} as simulated"
-        if one.name == "max_split_size" and _is_limited(oom):
-            return f"{said}: {_SPLIT_LIMITED}" if one.enough else f"{said}, dropped"
-        return f"{said}: PYTORCH_CUDA_ALLOC_CONF={one.settings}" if one.settings else said
-    words = _REMEDIES[one.name]
-    if one.name == "max_split_size" and _is_limited(oom):
-        words = _SPLIT_LIMITED
-    return f"at most {size(one.bytes)}, {enough}: {words}"
+        fits = "fits" if one.enough or oom.step_missing_bytes else "still fails"
+        words += f"; without it the request {fits}, as simulated"
+    if oom.step_missing_bytes:
+        least = size(oom.step_missing_bytes)
+        return f"{words}. The optimizer's first step needs at least {least} more to its end"
+    if oom.to_end_bytes is not None and oom.to_end_bytes > oom.missing_bytes:
+        return f"{words}. The whole recording needs {size(oom.to_end_bytes)} more"
+    return words

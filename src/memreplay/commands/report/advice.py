@@ -91,7 +91,7 @@ def facts_of(device: DeviceOverview, snap: Snapshot, replay: Replay, grouper: Gr
     if not replay.allocations:
         return facts
     lives = Lives(replay, grouper)
-    failed = np.array(replay.events_of("oom"), np.int64) - replay.first_event
+    failed = [event - replay.first_event for event in replay.events_of("oom")]
     # Autograd's threads may be what has no stack.
     told = lives.recorded or replay.events == replay.tally.with_stack
     passes = unneeded(lives, failed, told=told)
@@ -113,8 +113,6 @@ def _forms(
     replay: Replay,
     grouper: Grouper,
 ) -> Iterator[tuple[str, Spot]]:
-    code = lives.code()
-
     def spot(held: int, saved: int, stack: int | None) -> Spot:
         return Spot(
             held,
@@ -122,9 +120,9 @@ def _forms(
             None if stack is None else coder_of(grouper, replay.measure("requested"), stack),
         )
 
-    yield "attention_scores", spot(*forms.attention_scores(lives, code))
-    yield "loss", spot(*forms.loss(lives, code))
-    yield "foreach", spot(*forms.foreach(lives, code))
+    yield "attention_scores", spot(*forms.attention_scores(lives))
+    yield "loss", spot(*forms.loss(lives))
+    yield "foreach", spot(*forms.foreach(lives))
     yield "zero_grad", spot(*forms.stale_gradients(lives, _step_starts(device, replay)))
     if passes is not None:
         name = "no_grad" if passes.trained else "inference_mode"
@@ -132,14 +130,14 @@ def _forms(
     chosen = lives.of("category", *ACTIVATIONS)
     yield "checkpoint", Spot(lives.held(chosen), lives.saved(chosen))
     # What is computed for all parameters at once is the optimizer's, and not its state.
-    state = lives.of("category", *STATE) & ~forms.temporaries(lives, code)
+    state = lives.of("category", *STATE) & ~forms.temporaries(lives)
     yield "optimizer_state", Spot(lives.held(state), lives.saved(state, part=STATE_SAVED))
     cache = lives.of("category", *CACHE)
     yield "kv_cache", Spot(lives.held(cache), lives.saved(cache, part=CACHE_SAVED))
 
 
 def _step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
-    """Where each step but the first begins, in events that were read; none if no steps are known."""
+    """The events at which each step but the first begins; none if no steps are known."""
     steps = device.steps
     if steps is None or steps.source is None or steps.source.kind == "whole":
         return np.zeros(0, np.int64)
@@ -150,12 +148,13 @@ def _step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
 def advice_of(device: DeviceOverview, facts: Facts) -> tuple[Advice, ...]:
     """What to do: about a request that failed and about leaks, which end a run, first; then what
     saves most."""
-    savings = [*_of_holders(device, facts), *_of_settings(device, facts)]
+    savings = [*_of_holders(device, facts), *_of_settings(facts)]
     return (
         *_of_oom(device),
         *_of_leaks(device),
         *sorted(savings, key=lambda one: -one.saved_bytes),
-        *_of_reserved(device, facts),
+        *_of_refused(device),
+        *_of_reserved(device),
         *_of_recording(device, facts),
     )
 
@@ -166,8 +165,13 @@ def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
     if device.oom is None or not device.oom.ooms:
         return
     oom = device.oom.ooms[0]
-    enough = [one for one in oom.remedies if one.enough] or list(oom.remedies)
-    for one in dict.fromkeys((*enough[:1], *enough[-1:])):
+    # What is kept for no backward pass is said with what it saves.
+    others = [one for one in oom.remedies if one.name not in ("less_live", "no_grad")]
+    chosen = [one for one in others if one.enough][:1]
+    chosen += [one for one in oom.remedies if one.name == "less_live"]
+    if not any(one.enough for one in chosen) and oom.cause != "request_too_large":
+        chosen += [one for one in others if one.settings or not one.simulated][:1]
+    for one in chosen:
         yield Advice(
             f"oom_{one.name}",
             bytes=one.bytes,
@@ -175,6 +179,17 @@ def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
             word=one.name,
             command="oom",
         )
+
+
+def _of_refused(device: DeviceOverview) -> Iterator[Advice]:
+    """The setting that people try first, if a simulation says that the request fails with it, too,
+    although memory was free."""
+    oom = device.oom.ooms[0] if device.oom is not None and device.oom.ooms else None
+    if oom is None or oom.cause in ("capacity", "request_too_large", "process_limit"):
+        return
+    for one in oom.remedies:
+        if one.name == "expandable_segments" and one.simulated and not one.enough:
+            yield Advice(f"oom_{one.name}", bytes=one.bytes, word=one.name, command="oom")
 
 
 def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
@@ -239,7 +254,7 @@ def _saving(name: str, one: Spot, whole: int) -> Advice:
     return Advice(name, bytes=one.held, of_bytes=whole, saved_bytes=one.saved, place=one.place)
 
 
-def _of_settings(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
+def _of_settings(facts: Facts) -> Iterator[Advice]:
     """The setting, if it saves enough as simulated; if it does not, although much is unused, that
     people need not try it."""
     tried = facts.setting
@@ -267,7 +282,7 @@ def _of_settings(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
         )
 
 
-def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
+def _of_reserved(device: DeviceOverview) -> Iterator[Advice]:
     total = device.total_bytes
     if (
         device.total_known

@@ -26,7 +26,10 @@ TITLES = {
     "kv_cache": "KV cache",
     "near_full": "card",
     "no_grad": "evaluation",
+    "oom_expandable_segments": "settings",
     "oom_less_live": "hold less",
+    "oom_max_split_size": "settings",
+    "oom_no_grad": "evaluation",
     "optimizer_state": "optimizer",
     "record": RECORDING,
     "record_earlier": RECORDING,
@@ -36,27 +39,27 @@ TITLES = {
 _RECORD = "torch.cuda.memory._record_memory_history"
 _SET = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 WORDS = {
-    "attention_scores": "softmax results and other tensors of their size hold {held}{at}. If they"
-    " are attention scores, torch.nn.functional.scaled_dot_product_attention() doesn't store them:"
-    " about {saved} less at the peak",
+    "attention_scores": "softmax results and tensors of their size hold {held}{at}. If they are"
+    " attention scores, torch.nn.functional.scaled_dot_product_attention() stores none: it saves"
+    " about {saved}",
     "loss": "the logits, the loss and their gradients hold {held}{at}. Compute the loss in 8 chunks"
-    " of the tokens, each under torch.utils.checkpoint: about {saved} less at the peak",
+    " of the tokens, each under torch.utils.checkpoint: that saves about {saved}",
     "foreach": "temporaries for all parameters at once hold {held}. fused=True needs none,"
-    " foreach=False only those of one parameter: {saved} less at the peak",
+    " foreach=False only those of one parameter: that saves {saved}",
     "checkpoint": "{word} hold {held}. torch.utils.checkpoint recomputes most of them in the"
-    " backward pass, and a smaller batch makes fewer: at most {saved} less at the peak",
+    " backward pass, and a smaller batch makes fewer: either saves {saved} at most",
     "inference_mode": "{held}{at} is kept for a backward pass, and none was recorded. If you need"
-    " no gradients, run this under torch.inference_mode(): about {saved} less at the peak",
+    " no gradients, run this under torch.inference_mode(): it saves about {saved}",
     "no_grad": "{held}{at} is kept for a backward pass that doesn't come. Run this part under"
-    " torch.no_grad(); model.eval() doesn't do that: about {saved} less at the peak",
+    " torch.no_grad(); model.eval() doesn't do that: it saves about {saved}",
     "zero_grad": "gradients of the step before hold {held} while the next step runs. Unless you"
-    " accumulate them, call optimizer.zero_grad(set_to_none=True) right after step(): {saved} less"
-    " at the peak",
+    " accumulate them, call optimizer.zero_grad(set_to_none=True) right after step(): it saves"
+    " {saved}",
     "optimizer_state": "its state holds {held}. 8-bit state takes about a quarter of 32-bit state:"
-    " up to {saved} less at the peak. FSDP or ZeRO spread it over ranks",
+    " it saves up to {saved}. FSDP or ZeRO spread it over ranks",
     "kv_cache": "it holds {held}. Limit the length or the number of sequences, or store 8 bits for"
-    " 16: about {saved} less at the peak",
-    "expandable_segments": f"{_SET} reserves {{about}}{{saved}} less at the peak, as simulated",
+    " 16: that saves about {saved}",
+    "expandable_segments": f"{_SET} reserves {{about}}{{saved}} less, as simulated",
     "near_full": "{bytes} of {of} was reserved at the peak; {left} was left",
     "record_earlier": "{held} was allocated before the recording;"
     f" call {_RECORD}() first thing in the program to see by which code",
@@ -118,7 +121,11 @@ def _of_oom(one: Advice, device: DeviceOverview) -> str:
     """As `memreplay oom` says it."""
     oom = device.oom.ooms[0] if device.oom is not None and device.oom.ooms else None
     remedy = next((each for each in oom.remedies if each.name == one.word), None) if oom else None
-    return one.word if remedy is None or oom is None else remedy_words(remedy, oom)
+    if remedy is None or oom is None:
+        return one.word
+    words = remedy_words(remedy, oom)
+    # Without the name that stands before it there, "doesn't help" has no subject.
+    return f"{remedy.name} {words}" if words.startswith("doesn't") else words
 
 
 def place_words(place: Frame) -> str:
@@ -136,8 +143,8 @@ class NextCommand(NamedTuple):
 
 # Of the commands that advice names, by their first word.
 _SHOWS = {
-    "oom": "why the request failed, and what would have helped",
-    "leaks": "the code that keeps more with each step",
+    "oom": "why it failed, and what would help",
+    "leaks": "the code that keeps more each step",
     "simulate": "what the setting changes",
     "peak": "which modules hold the activations",
     "summary": "what is wrong with the recording",
@@ -154,8 +161,8 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
     ]
     wanted = [(command, reason) for command, reason in asked if reason]
     if peak.events and not device.ran_out and ends_high(device):
-        wanted.append(("oom", "the state at the end, in case a request failed there"))
-    wanted.append(("peak", "everything that held memory at the peak"))
+        wanted.append(("oom", "the end, in case a request failed"))
+    wanted.append(("peak", "all that held memory at the peak"))
     if peak.events:
         wanted.append(("timeline --by category", "how memory rose and fell"))
     else:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE
-from memreplay.commands.fragmentation.text import MOMENTS
 from memreplay.commands.leaks.text import odds_words
 from memreplay.commands.oom.text import AT_PEAK, cause_words
 from memreplay.commands.report.advice_words import (
@@ -197,7 +196,11 @@ def _oom(device: DeviceOverview) -> str:
     )
     state = f"{size(oom.active_bytes)} in use, {size(oom.cached_bytes)} cached"
     why = cause_words(oom)
-    return f"yes: {asked} at event {count(oom.event_index)} with {state}: {why}"
+    words = f"yes: {asked} at event {count(oom.event_index)} with {state}. {why}"
+    if oom.after_allocations:
+        went_on = counted(oom.after_events, "event")
+        words += f" The program caught the error and went on for {went_on}."
+    return words
 
 
 def _reserved(device: DeviceOverview) -> str:
@@ -269,11 +272,13 @@ def _unused(device: DeviceOverview) -> str:
         return _missing(device, "fragmentation")
     if not point.reserved_bytes:
         return "the file shows no reserved memory"
-    if point.unused_bytes < 0:
+    if point.active_bytes > point.reserved_bytes:
         return "more was active than reserved: segment events are missing in the file"
     part = percent(share(point.unused_bytes, point.reserved_bytes))
-    words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)}"
-    return f"{words} reserved, {MOMENTS[device.fragmentation.moment] or 'in the final state'}"
+    words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)} reserved"
+    if not device.peak.events:
+        return f"{words}, in the final state"
+    return f"{words}: at most {size(point.active_bytes)} was active"
 
 
 def _leaks(device: DeviceOverview) -> str:

@@ -138,7 +138,7 @@ def _beside(device: DeviceSimulation) -> Table:
     rows = (
         *requested,
         row("reserved at the peak", old.reserved_peak_bytes, new.reserved_peak_bytes, sizes=True),
-        row("of it not in use", old.unused_bytes, new.unused_bytes, sizes=True),
+        row("of it unused", old.unused_bytes, new.unused_bytes, sizes=True),
         row("most in use", old.active_peak_bytes, new.active_peak_bytes, sizes=True),
         row("segments at the end", old.segments, new.segments),
         row("driver allocs", old.driver_allocs, new.driver_allocs),
@@ -167,7 +167,7 @@ def _tried(tried: tuple[Candidate, ...], top: int) -> list[Block]:
     if recorded is not None and recorded not in shown:
         rows.append(_row(recorded, fails))
     failed = ("failed",) if fails else ()
-    titles = ("reserved", "not in use", "allocs", "frees", "retries", *failed, "settings")
+    titles = ("reserved", "unused", "allocs", "frees", "retries", *failed, "settings")
     numbers: list[Align] = ["right"] * (len(titles) - 1)
     table = Table(titles, (*numbers, "left"), tuple(rows), spare=(3, 1, 2), least=SETTINGS_WIDTH)
     blocks: list[Block] = [table]

@@ -33,7 +33,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
 def test_text(runner: CliRunner, path: str) -> None:
     done = ask(runner, path)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert "100.0 MiB of 200.0 MiB reserved not in use (50.0%), when a" in done.stdout
+    assert "100.0 MiB of 200.0 MiB reserved is free (50.0%), when a" in done.stdout
     assert "segment\n" not in done.stdout
 
 

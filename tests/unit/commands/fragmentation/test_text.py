@@ -29,7 +29,7 @@ def test_text(width: int) -> None:
     assert all(len(line) <= width for line in lines)
     whole = " ".join(" ".join(lines).split())
     first = (
-        "device 0: 100.0 MiB of 200.0 MiB reserved not in use (50.0%), when a request failed, event"
+        "device 0: 100.0 MiB of 200.0 MiB reserved is free (50.0%), when a request failed, event"
     )
     assert first in whole
     assert "free 100.0 MiB in 20 blocks, the largest 5.0 MiB (the others hold 95.0%)" in whole
@@ -38,7 +38,7 @@ def test_text(width: int) -> None:
     assert any(
         line.startswith("100.0 MiB  100.0%  100.0 MiB      20        10  ") for line in lines
     )
-    assert any(line.startswith("most unused") and line.endswith("50.0%") for line in lines)
+    assert any(line.startswith("most free") and line.endswith("50.0%") for line in lines)
     assert any(line.endswith("large, default pool") for line in lines)
 
 
@@ -70,9 +70,7 @@ def test_private_and_pending_memory_is_told_apart() -> None:
 
 def test_no_events() -> None:
     lines = text(scattered().dump()[0] | {"device_traces": [[]]})
-    assert (
-        "device 0: 100.0 MiB of 200.0 MiB reserved not in use (50.0%) in the final state" in lines
-    )
+    assert "device 0: 100.0 MiB of 200.0 MiB reserved is free (50.0%) in the final state" in lines
     assert not any(line.startswith("when ") for line in lines)
     assert any(line.startswith("note: next time, call torch.cuda.memory") for line in lines)
 

@@ -49,12 +49,15 @@ def test_text(width: int) -> None:
     whole = " ".join(line.strip() for line in lines)
     assert "device 0: 30.0 MiB failed at event 90 of 91: fragmentation" in whole
     assert (
-        "enough was free in the right pool and stream, but only in blocks that were too small"
+        "Enough was free in the right pool and stream, but only in blocks too small for this"
     ) in whole
     assert "0 B free, 30.0 MiB missing" in whole
     assert "right pool and stream, but the blocks are too small" in whole
-    assert "at most 100.0 MiB, not enough as simulated" in whole
-    assert "30.0 MiB less; the largest group below holds 100.0 MiB: enough" in whole
+    assert "doesn't help: as simulated, this request still fails" in whole
+    assert (
+        "Free 30.0 MiB more and this request fits. The largest holder has 100.0 MiB; without it"
+        " the request fits, as simulated"
+    ) in " ".join(whole.split())
     assert "attention /srv/model.py:52" in " ".join(whole.split())
 
 
@@ -162,9 +165,11 @@ def test_a_request_larger_than_all_that_is() -> None:
     device.malloc(20 * MIB)
     fail(device, 90 * MIB)
     whole = " ".join(line.strip() for line in text(found(made)))
-    assert "less_live not enough: 46.0 MiB less, more than was active; ask for less" in " ".join(
-        whole.split()
-    )
+    whole = " ".join(whole.split())
+    assert "The request is larger than all that this process had and could get (64.0 MiB)" in whole
+    assert "less_live not enough: 46.0 MiB are missing, and only 20.0 MiB is live" in whole
+    on_card = " ".join(text(found(made, total_bytes=64 * MIB)))
+    assert "The request is larger than the card (64.0 MiB)" in on_card
 
 
 def test_a_file_without_segments() -> None:
@@ -185,7 +190,5 @@ def test_a_cause_that_was_not_enough_by_itself(cause: Cause) -> None:
         part = CachedPart(name=name, bytes=n_bytes, largest_bytes=n_bytes)
         oom = replace(device.ooms[0], cause=cause, cached=(part,), device_free_bytes=512)
         assert (cause_words(oom) == CAUSES[cause]) is alone
-        words = cause_words(oom).startswith("enough was free in the cache and at the driver")
+        words = cause_words(oom).startswith("Enough memory was free in total, but mostly ")
         assert words is not alone
-        alone_in_cache = cause_words(replace(oom, device_free_bytes=None))
-        assert "at the driver" not in alone_in_cache

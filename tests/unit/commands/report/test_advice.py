@@ -8,28 +8,28 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
-from memreplay.commands.fragmentation.result import PointName, UnusedPoint
+from memreplay.analysis.advising.settings import EXPANDABLE, LEAST_SHARE, MUCH_SHARE, Tried
+from memreplay.analysis.groups.grouping import Grouper
 from memreplay.commands.report.advice import (
     ACTIVATIONS_SHARE,
     FULL_SHARE,
-    HOLDER_SHARE,
+    SAVED_SHARE,
     STATE_SHARE,
-    UNUSED_SHARE,
     Facts,
+    Spot,
     advice_of,
     facts_of,
 )
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.result import Advice, DeviceOverview
-from memreplay.snapshot.model import Frame, Group
+from memreplay.snapshot.model import Frame
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 from tests.unit.commands.oom.test_find import fail, machine, scattered
 
 MIB, GIB = 1 << 20, 1 << 30
-COSTLY = {"attention_scores", "loss", "foreach"}
-FACTS = Facts(events=1_000, allocations=500, alone=0, stacks=True, backward=True, expandable=False)
+FACTS = Facts(events=1_000, allocations=500)
 
 
 def example(name: str, **changes: Any) -> DeviceOverview:
@@ -51,79 +51,73 @@ def with_category(share: float, name: str, **changes: Any) -> DeviceOverview:
     return replace(one, peak=peak, categories=replace(one.categories, rules=caught))
 
 
-@pytest.mark.parametrize(
-    "category, least, name",
-    [
-        ("activations", ACTIVATIONS_SHARE, "checkpoint"),
-        ("attention", ACTIVATIONS_SHARE, "checkpoint"),
-        ("optimizer state", STATE_SHARE, "optimizer_state"),
-        ("optimizer state (likely)", STATE_SHARE, "optimizer_state"),
-        ("KV cache", STATE_SHARE, "kv_cache"),
-        ("backward", HOLDER_SHARE, "zero_grad"),
-    ],
-)
-def test_a_category_that_holds_much(category: str, least: float, name: str) -> None:
-    found = names(with_category(least + 0.01, category, category="activations"))
-    one = found[name]
-    assert one.bytes == pytest.approx((least + 0.01) * one.of_bytes, rel=1e-6)
-    assert name not in names(with_category(least - 0.01, category, category="activations"))
-
-
-def test_gradients_at_a_peak_in_the_backward_pass_are_no_surprise() -> None:
-    assert "zero_grad" not in names(with_category(0.5, "backward", category="backward"))
+def saving(name: str, share: float, **facts: Any) -> Facts:
+    """Facts by which one form saves this share of the peak of `with_category`."""
+    whole = example("transformer_step").peak.peak_bytes
+    spot = Spot(round(share * whole), round(share * whole))
+    return replace(FACTS, forms={name: spot}, **facts)
 
 
 @pytest.mark.parametrize(
-    "changes, name",
-    [
-        ({"backward": False}, "inference_mode"),
-        ({"backward": True}, "checkpoint"),
-        # Autograd's threads may be what has no stack.
-        ({"backward": False, "alone": 1}, "checkpoint"),
-    ],
+    "name",
+    ["attention_scores", "loss", "foreach", "zero_grad", "inference_mode", "no_grad"],
 )
-def test_activations_with_and_without_a_backward_pass(changes: Any, name: str) -> None:
-    device = with_category(0.6, "activations")
-    found = names(device, replace(FACTS, **changes))
-    assert {"inference_mode", "checkpoint"} & set(found) == {name}
-
-
-@pytest.mark.parametrize(
-    "frame, user, name",
-    [
-        (
-            Frame("at::_ops::_softmax::call(at::Tensor const&)", "??", 0),
-            "forward",
-            "attention_scores",
-        ),
-        (Frame("at::_ops::exp::call(at::Tensor const&)", "??", 0), "softmax", "attention_scores"),
-        (Frame("at::_ops::log_softmax_int::call()", "??", 0), "forward", "loss"),
-        (Frame("at::_ops::cross_entropy_loss::call()", "??", 0), "forward", "loss"),
-        (Frame("at::_ops::_foreach_sqrt::call()", "??", 0), "main", "foreach"),
-        (Frame("at::_ops::linear::call()", "??", 0), "forward", ""),
-    ],
-)
-def test_code_that_has_a_cheaper_form(frame: Frame, user: str, name: str) -> None:
+def test_a_form_that_saves_much(name: str) -> None:
     device = example("transformer_step", categories=None)
-    whole = device.peak.peak_bytes
-    place = Frame(user, "/home/ana/model.py", 7)
+    found = names(device, saving(name, SAVED_SHARE + 0.01))[name]
+    assert found.saved_bytes == found.bytes == pytest.approx(0.06 * found.of_bytes, rel=1e-6)
+    assert name not in names(device, saving(name, SAVED_SHARE - 0.01))
+    tiny = replace(device, peak=replace(device.peak, peak_bytes=20 * MIB))
+    few = replace(FACTS, forms={name: Spot(10 * MIB, 10 * MIB)})
+    assert name not in names(tiny, few)  # half the peak, and nobody needs 10 MiB
 
-    def held(share: float) -> DeviceOverview:
-        group = Group(
-            label="",
-            bytes=round(whole * share),
-            count=1,
-            share=share,
-            frames=(frame, place),
-            user=(1,),
-        )
-        return replace(device, peak=replace(device.peak, groups=(group,)))
 
-    found = COSTLY & set(names(held(HOLDER_SHARE + 0.01)))
-    assert found == ({name} if name else set())
-    if name:
-        assert names(held(HOLDER_SHARE + 0.01))[name].place == place
-    assert not COSTLY & set(names(held(HOLDER_SHARE - 0.01)))
+@pytest.mark.parametrize("category", ["activations", "attention"])
+def test_activations(category: str) -> None:
+    facts = saving("checkpoint", 0.3)
+    one = names(with_category(ACTIVATIONS_SHARE + 0.01, category), facts)["checkpoint"]
+    assert one.bytes == pytest.approx((ACTIVATIONS_SHARE + 0.01) * one.of_bytes, rel=1e-6)
+    assert one.word == category
+    assert "checkpoint" not in names(with_category(ACTIVATIONS_SHARE - 0.01, category), facts)
+    # Others hold the peak next: nothing is saved.
+    much = with_category(0.6, category)
+    assert "checkpoint" not in names(much, saving("checkpoint", SAVED_SHARE - 0.01))
+
+
+def test_nothing_is_recomputed_where_no_backward_pass_is() -> None:
+    device = with_category(0.6, "activations")
+    assert "checkpoint" in names(device, saving("checkpoint", 0.3))
+    assert "checkpoint" not in names(device, saving("checkpoint", 0.3, trains=False))
+    spot = Spot(device.peak.peak_bytes // 2, device.peak.peak_bytes // 2)
+    both = replace(FACTS, forms={"checkpoint": spot, "no_grad": spot})
+    assert {"checkpoint", "no_grad"} & set(names(device, both)) == {"no_grad"}
+
+
+@pytest.mark.parametrize("name", ["optimizer_state", "kv_cache"])
+def test_state(name: str) -> None:
+    device = example("transformer_step", categories=None)
+    assert name in names(device, saving(name, STATE_SHARE + 0.01))
+    assert name not in names(device, saving(name, STATE_SHARE - 0.01))
+
+
+def test_state_from_before_the_recording_counts() -> None:
+    device = with_category(STATE_SHARE + 0.01, "optimizer state (likely)")
+    one = names(device)["optimizer_state"]
+    assert one.saved_bytes == round(0.75 * one.bytes)
+
+
+def test_what_saves_most_comes_first_after_faults() -> None:
+    device = example("leaky_training", categories=None)
+    whole = GIB
+    device = replace(device, peak=replace(device.peak, peak_bytes=whole))
+    forms = {
+        "loss": Spot(whole, whole // 4),
+        "foreach": Spot(whole, whole // 3),
+        "optimizer_state": Spot(whole, whole // 2),
+    }
+    facts = replace(FACTS, forms=forms, setting=Tried(EXPANDABLE, 10 * whole, whole, False, True))
+    found = [one.name for one in advice_of(device, facts)]
+    assert found == ["leak", "expandable_segments", "optimizer_state", "foreach", "loss"]
 
 
 def test_leaks() -> None:
@@ -142,22 +136,34 @@ def test_leaks() -> None:
     assert not {"leak", "growth"} & set(names(none))
 
 
-def point(unused: int, whole: int, name: PointName = "reserved", event: int = 7) -> UnusedPoint:
-    return UnusedPoint(name, event, None, whole, whole - unused, unused)
+def tried(saved: int, *, unused: int = 3 * GIB, began_with: int = 0, **other: Any) -> Facts:
+    """Facts of 10 GiB reserved, of which the setting saves so much."""
+    setting = Tried(EXPANDABLE, saved, 10 * GIB, **{"fails": False, "exact": True, **other})
+    return replace(FACTS, setting=setting, unused=unused, began_with=began_with)
 
 
-def test_reserved_memory_that_is_not_in_use() -> None:
-    much = round((UNUSED_SHARE + 0.01) * 10 * GIB)
-    device = example("transformer_step", unused=point(much, 10 * GIB))
-    found = names(device)["expandable_segments"]
-    assert (found.bytes, found.of_bytes) == (much, 10 * GIB)
-    assert found.command == "fragmentation --at 7"
-    assert "unused" in names(device, replace(FACTS, expandable=True))
-    little = round((UNUSED_SHARE - 0.01) * 10 * GIB)
-    for one in (point(little, 10 * GIB), point(MIB, 2 * MIB), None):
-        assert "expandable_segments" not in names(replace(device, unused=one))
-    start = replace(device, unused=point(much, 10 * GIB, "start", -1))
-    assert names(start)["expandable_segments"].command == "fragmentation --at start"
+def test_a_setting_is_advised_by_what_it_saves() -> None:
+    device = example("transformer_step")
+    least = round(LEAST_SHARE * 10 * GIB)
+    found = names(device, tried(least))["expandable_segments"]
+    assert (found.saved_bytes, found.of_bytes) == (least, 10 * GIB)
+    assert found.command == "simulate --set expandable_segments:True"
+    assert names(device, tried(least, exact=False))["expandable_segments"].word == "about"
+    for facts in (tried(least - 1), tried(least, fails=True), FACTS):
+        assert "expandable_segments" not in names(device, facts)
+    small = replace(FACTS, setting=Tried(EXPANDABLE, 60 * MIB, 100 * MIB, False, True))
+    assert "expandable_segments" not in names(device, small)
+
+
+def test_that_the_popular_setting_brings_nothing_is_said_where_much_is_unused() -> None:
+    device = example("transformer_step")
+    much = round(MUCH_SHARE * 10 * GIB)
+    found = names(device, tried(-MIB, unused=much))["expandable_segments_no"]
+    assert (found.bytes, found.of_bytes, found.saved_bytes) == (-MIB, much, 0)
+    assert names(device, tried(0, fails=True))["expandable_segments_no"].word == "fails"
+    assert "expandable_segments_no" not in names(device, tried(-MIB, unused=much - 1))
+    # What was there before would lie elsewhere: then nobody can say that it does not help.
+    assert "expandable_segments_no" not in names(device, tried(-MIB, began_with=1))
 
 
 def test_a_card_that_is_nearly_full() -> None:
@@ -174,22 +180,21 @@ def test_a_request_that_failed() -> None:
     made = scattered()
     (one,) = overview(mr.open(build.dump(made.dump()[0]))).devices
     assert one.oom is not None
-    remedies = one.oom.ooms[0].remedies
-    enough = [remedy.name for remedy in remedies if remedy.enough]
-    assert enough
+    remedies = {remedy.name: remedy for remedy in one.oom.ooms[0].remedies}
     said = [advice.word for advice in one.advice if advice.name.startswith("oom_")]
-    assert said == list(dict.fromkeys((enough[0], enough[-1])))
-    # Then it is the remedies that speak of what was free.
-    assert not {"expandable_segments", "unused"} & set(names(one))
+    # Every second block of 5 MiB is free: no page of 20 MiB is.
+    assert not remedies["expandable_segments"].enough
+    assert said == ["less_live", "expandable_segments"]
 
 
-def test_what_is_not_enough_is_said_where_nothing_is() -> None:
+def test_a_request_that_nothing_could_serve() -> None:
     made, device = machine(200 * MIB)
     fail(device, 300 * MIB)
     (one,) = overview(mr.open(build.dump(made.dump()[0]))).devices
     assert one.oom is not None
-    assert not any(remedy.enough for remedy in one.oom.ooms[0].remedies)
-    assert any(name.startswith("oom_") for name in names(one))
+    assert one.oom.ooms[0].cause == "request_too_large"
+    assert [advice.name for advice in one.advice][:1] == ["oom_less_live"]
+    assert one.advice[0].text.endswith("Ask for less")
 
 
 def test_what_to_record_next_time() -> None:
@@ -199,24 +204,24 @@ def test_what_to_record_next_time() -> None:
     ]
     assert "record_stacks" in names(device, replace(FACTS, stacks=False))
     assert "record_earlier" not in names(device)
-    before = replace(device.peak, baseline_held_bytes=device.peak.peak_bytes // 2)
-    assert "record_earlier" in names(replace(device, peak=before))
-    assert "record_steps" not in names(device)
+    before = "before the recording: parameters, optimizer state, buffers"
+    assert "record_earlier" in names(with_category(STATE_SHARE + 0.01, before))
+    assert "record_earlier" not in names(with_category(STATE_SHARE - 0.01, before))
+    # Where the trace tells it apart, there is less to learn.
+    assert "record_earlier" not in names(with_category(0.6, "parameters (likely)"))
     assert device.leaks is not None
     few = replace(device, leaks=replace(device.leaks, judged=False))
-    assert "record_steps" in names(few)
-    assert "record_steps" in names(replace(device, leaks=None))
-    assert "record_steps" not in names(few, replace(FACTS, allocations=0))
+    assert not any(name.startswith("record") for name in names(replace(few, reasons=())))
 
 
 def test_the_facts() -> None:
-    made = SnapshotBuilder().alloc(0x1000, MIB, frames=[("f", "/a.py", 1)])
-    made.alloc(0x200000, MIB).settings(expandable_segments=True)
+    made = SnapshotBuilder().segment_alloc(0x1000, 200 * MIB)
+    made.alloc(0x1000, MIB, frames=[("f", "/a.py", 1)])
+    made.alloc(0x200000, MIB)
     snap = mr.open(build.dump(made.finish_segments().build()))
-    found = facts_of(snap, snap.replay(0))
-    assert found == Facts(
-        events=2, allocations=2, alone=1, stacks=True, backward=False, expandable=True
-    )
-    made.alloc(0x400000, MIB, frames=[("torch::autograd::Engine::evaluate_function()", "??", 0)])
-    snap = mr.open(build.dump(made.build()))
-    assert facts_of(snap, snap.replay(0)).backward
+    (device,) = overview(snap).devices
+    found = facts_of(device, snap, snap.replay(0), Grouper(snap, "category"))
+    assert (found.events, found.allocations, found.stacks) == (3, 2, True)
+    assert (found.began_with, found.unused) == (0, 198 * MIB)
+    assert found.trains  # what has no stack may be of a backward pass
+    assert found.setting is not None

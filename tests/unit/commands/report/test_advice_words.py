@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
-from memreplay.commands.oom.text import remedy_words
 from memreplay.commands.report.advice_words import (
     TITLES,
     WORDS,
@@ -31,7 +30,9 @@ def device() -> DeviceOverview:
 @pytest.mark.parametrize("name", WORDS)
 def test_each_says_its_number(name: str) -> None:
     place = Frame("f", "/home/ana/model.py", 72)
-    one = Advice(name, bytes=3 * MIB, of_bytes=12 * MIB, count=1_234, place=place)
+    one = Advice(
+        name, bytes=3 * MIB, of_bytes=12 * MIB, saved_bytes=3 * MIB, count=1_234, place=place
+    )
     words = advice_words(one, device())
     assert "3.0 MiB" in words or "1,234" in words
     assert "{" not in words
@@ -39,7 +40,8 @@ def test_each_says_its_number(name: str) -> None:
 
 
 def test_titles_are_of_advice_that_there_is() -> None:
-    assert {name for name in TITLES if not name.startswith("oom_")} <= {*WORDS, "record"}
+    others = {"record", "expandable_segments_no"}
+    assert {name for name in TITLES if not name.startswith("oom_")} <= {*WORDS, *others}
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -52,25 +54,36 @@ def test_a_reason_that_is_not_known() -> None:
     assert advice_words(Advice("record", word="new_doubt"), device()) == "new_doubt"
 
 
+@pytest.mark.parametrize(
+    "change, word, words",
+    [
+        (-MIB, "", "it reserves 1.0 MiB more"),
+        (MIB, "", "it reserves only 1.0 MiB less"),
+        (0, "", "it reserves as much"),
+        (0, "fails", "the program runs out of memory"),
+    ],
+)
+def test_a_setting_that_brings_nothing(change: int, word: str, words: str) -> None:
+    one = Advice("expandable_segments_no", bytes=change, of_bytes=12 * MIB, word=word)
+    said = advice_words(one, device())
+    assert said.startswith("12.0 MiB of the reserved memory was never needed, but expandable_seg")
+    assert said.endswith(f"doesn't help: as simulated, {words}")
+
+
 def test_remedies_speak_as_oom_does() -> None:
     found = device()
     words = {one.name: one.text for one in found.advice}
-    # A simulation says that expandable segments would not have been enough.
-    assert "oom_expandable_segments" not in words
-    assert words["oom_less_live"] == (
-        "128.0 MiB less would have been enough; the largest holder then had 300.0 MiB"
+    assert words["oom_expandable_segments"] == (
+        "expandable_segments doesn't help: as simulated, this request still fails"
+    )
+    assert words["oom_less_live"].startswith(
+        "Free 128.0 MiB more and this request fits. The largest holder has 300.0 MiB"
     )
     assert found.oom is not None
     first = replace(found.oom.ooms[0], missing_bytes=1 << 40)
     hopeless = replace(found, oom=replace(found.oom, ooms=(first,)))
     said = advice_words(Advice("oom_less_live", word="less_live"), hopeless)
-    assert said == "ask for less: 1.0 TiB were missing, more than was in use"
-    limited = replace(found.oom.ooms[0], missing_bytes=0)
-    refused = replace(found, oom=replace(found.oom, ooms=(limited,)))
-    said = advice_words(Advice("oom_less_live", bytes=300 << 20, word="less_live"), refused)
-    assert said == "how much less is not known; the largest holder then had 300.0 MiB"
-    remedy = next(one for one in limited.remedies if one.name == "less_live")
-    assert remedy_words(remedy, limited).startswith("how much less is not known; the largest below")
+    assert said.startswith("not enough: 1.0 TiB are missing")
     assert advice_words(Advice("oom_x", word="x"), replace(found, oom=None)) == "x"
 
 

@@ -99,10 +99,11 @@ def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
     if one.fragmentation is not None:
         assert one.unused is not None
         reserved, active = replay.measure("reserved"), replay.measure("active")
-        at = one.unused.event_index
-        assert one.unused.reserved_bytes == reserved.bytes_at(at)
-        assert one.unused.active_bytes == active.bytes_at(at)
-        assert at == one.fragmentation.event_index
+        assert one.unused.event_index == reserved.peak.event_index
+        assert one.unused.reserved_bytes == reserved.peak.bytes
+        assert one.unused.active_bytes == active.peak.bytes
+        unused = max(0, reserved.peak.bytes - active.peak.bytes)
+        assert one.unused.unused_bytes == one.fragmentation.unused_bytes == unused
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)

@@ -9,17 +9,15 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.peak.find import peak_report
-from memreplay.commands.report.advice import advice_of
-from memreplay.commands.report.advice_words import next_commands
+from memreplay.commands.report.advice_words import advice_title, next_commands
 from memreplay.commands.report.find import overview
-from memreplay.commands.report.result import DeviceOverview, Overview
+from memreplay.commands.report.result import Advice, Overview
 from memreplay.commands.report.text import report_document, report_line
 from memreplay.render.document import Table
 from memreplay.render.plain import render_plain
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
-from tests.unit.commands.report.test_advice import FACTS
 from tests.unit.commands.report.test_find import two_devices
 
 EXAMPLES = sorted(path.name for path in (ROOT / "tests/data").glob("*.pkl.gz"))
@@ -60,7 +58,11 @@ def test_the_page_of_a_leak() -> None:
     assert "1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)" in page
     assert "step 29 of 40" in page
     assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
-    assert page.index("leak ") < page.index("activations  they hold")
+    assert (
+        page.index("what to do next")
+        < page.index("leak         train.py:54")
+        < page.index("activations  activations hold")
+    )
     assert f"memreplay leaks {ROOT / 'tests/data/leaky_training.pkl.gz'}" in page
 
 
@@ -180,7 +182,7 @@ def test_parts_that_are_missing_say_why() -> None:
 def test_more_in_use_than_reserved_is_no_share() -> None:
     (device,) = of("transformer_step.pkl.gz").devices
     assert device.unused is not None
-    wrong = replace(device.unused, unused_bytes=-5, active_bytes=device.unused.reserved_bytes + 5)
+    wrong = replace(device.unused, unused_bytes=0, active_bytes=device.unused.reserved_bytes + 5)
     assert "more was active than reserved" in " ".join(
         text(changed("transformer_step.pkl.gz", unused=wrong)).split()
     )
@@ -255,17 +257,35 @@ def test_of_very_many_devices_the_worst_have_a_line() -> None:
     assert len(page.splitlines()) <= LINES
 
 
-@pytest.mark.parametrize("event, words", [(-1, "--at start"), (5, "--at 5")])
-def test_commands_are_to_be_copied(event: int, words: str) -> None:
+def test_commands_are_to_be_copied() -> None:
     (device,) = of("transformer_step.pkl.gz").devices
-    assert device.unused is not None
-    name = "start" if event < 0 else "peak"
-    high = replace(device.unused, name=name, event_index=event, unused_bytes=1 << 32)
-    one: DeviceOverview = replace(device, unused=high, categories=None)
-    one = replace(one, advice=advice_of(one, FACTS))
-    assert f"memreplay fragmentation FILE {words}" in next_commands(one, "<stdin>")
-    found = next_commands(one, "my snap.pkl")
-    assert f"memreplay fragmentation 'my snap.pkl' {words}" in found
+    one = replace(device, advice=(Advice("x", command="fragmentation --at 7"), *device.advice))
+    first, second = next_commands(one, "<stdin>")
+    assert first.command == "memreplay peak FILE --by module"
+    assert second.command == "memreplay peak FILE"
+    first, _ = next_commands(one, "my snap.pkl")
+    assert first.command == "memreplay peak 'my snap.pkl' --by module"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_page_ends_with_two_commands_and_why(name: str) -> None:
+    report = of(name)
+    page = text(report).partition("\n\n1 other device")[0].splitlines()
+    device = report.devices[0]
+    assert len(device.commands) == len(device.command_reasons) == 2
+    wanted = []
+    for command, reason in zip(device.commands, device.command_reasons, strict=True):
+        wanted += [f"# {reason}", command]
+    assert page[-4:] == wanted
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_at_most_three_pieces_of_advice(name: str) -> None:
+    (device, *_) = of(name).devices
+    titles = {advice_title(one) for one in device.advice}
+    page = text(of(name)).partition("what to do next\n")[2].partition("\n\n")[0]
+    rows = [line for line in page.splitlines() if line.split("  ")[0] in titles]
+    assert len(rows) == min(3, len(device.advice))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

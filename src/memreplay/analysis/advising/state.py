@@ -1,0 +1,59 @@
+"""How much an optimizer's first step still has to allocate when a request of it fails."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay.analysis.advising.forms import BACKWARD
+from memreplay.analysis.advising.lives import FOREACH
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.analysis.advising.lives import Lives
+    from memreplay.snapshot.model import Frame
+
+_STEP = re.compile(
+    next(rule.frames for rule in DEFAULT_RULES if rule.name == "optimizer state" and rule.frames)
+)
+_TEMPORARIES = re.compile(r":_multi_tensor_\w{1,64}$")
+_PYTORCH = re.compile(r"/torch/optim/(\w{1,64})\.py:")
+# Tensors of a parameter's size that PyTorch's optimizers keep for each.
+STATES = {"adam": 2, "adamw": 2, "nadam": 2, "radam": 2, "adamax": 2, "adadelta": 2, "lbfgs": 0}
+SCALAR = 4096  # bytes: step counters and the like are smaller
+
+
+def state_left(lives: Lives, frames: Sequence[Frame], event: int) -> int:
+    """Estimate what the step still allocates, the request at `event` with these frames included.
+
+    0 if it is no optimizer's step, or not the first one. A parameter's state is as large as its
+    gradient. PyTorch's default kernels then compute as much again for all parameters at once.
+    """
+    texts = [f"{frame.file}:{frame.function}" for frame in frames]
+    if not any(map(_STEP.search, texts)):
+        return 0
+    code = lives.code()
+    live = (lives.start < event) & (lives.end >= event)
+    backward = lives.of("category", *BACKWARD)
+    gradients = int(lives.bytes[live & lives.of("category", "gradients", "backward")].sum())
+    after = lives.start[backward & (lives.start < event)].max(initial=-1)
+    made = live & lives.of("category", "optimizer state", "temporary", "unknown")
+    before = made & (lives.start <= after) & lives.of("category", "optimizer state")
+    if after < 0 or not gradients or before.any():
+        return 0
+    step = made & (lives.start > after)
+    temporary = step & ((code & FOREACH) > 0)
+    state = step & ~temporary
+    large = state & (lives.bytes > SCALAR)
+    names = [match[1] for match in map(_PYTORCH.search, texts) if match]
+    stacks = len(np.unique(lives.stack[large]))
+    each = max(stacks, *(STATES.get(name, 1) for name in names), 1)
+    # A fused kernel, which needs no temporaries, keeps its step counters on the card.
+    fused = bool((state & ~large).any())
+    temporaries = gradients if names and not fused else 0
+    held = int(lives.bytes[large].sum() + lives.bytes[temporary].sum())
+    return max(0, each * gradients + temporaries - held)

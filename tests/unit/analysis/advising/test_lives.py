@@ -1,0 +1,69 @@
+"""Tests of analysis/advising/lives.py: the peak without some allocations, by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.advising.lives import FOREACH, LINEAR, LOSS, SOFTMAX, Lives
+from memreplay.analysis.groups.grouping import Grouper
+from tests import build
+from tests.allocator_strategies import Recording, recordings
+from tests.unit.analysis.advising import programs
+from tests.unit.analysis.advising.programs import MIB, Program
+
+
+@given(recording=recordings(max_devices=1), seed=st.integers(0, 1 << 32))
+def test_what_is_saved_without_some(recording: Recording, seed: int) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    if not snap.devices:
+        return
+    replay = snap.replay(snap.devices[0])
+    lives = Lives(replay, Grouper(snap, "category"))
+    rng = np.random.default_rng(seed)
+    chosen = rng.random(len(lives)) < 0.5
+    after = lives.start + rng.integers(0, 20, len(lives))
+    for begin in (lives.start, after):
+        left = replay.measure("requested").series.copy()
+        for i in np.flatnonzero(chosen):
+            left[begin[i] : lives.end[i]] -= lives.bytes[i]
+        high = max([replay.measure("requested").start_bytes, *left.tolist()])
+        found = lives.saved(chosen, after=None if begin is lives.start else after)
+        assert found == max(0, lives.peak_bytes - high)
+    event = int(rng.integers(0, max(1, replay.events)))
+    held = sum(
+        int(lives.bytes[i])
+        for i in np.flatnonzero(chosen)
+        if lives.start[i] <= event < lives.end[i]
+    )
+    assert lives.held(chosen, event) == held
+    assert lives.made_after(event) == int((lives.start > event).sum())
+
+
+def test_what_frames_show() -> None:
+    made = Program()
+    stacks = {
+        0: programs.FORWARD,
+        LINEAR: programs.LINEAR,
+        SOFTMAX: programs.SOFTMAX,
+        LOSS: programs.LOSS,
+        FOREACH: programs.FOREACH,
+    }
+    for stack in stacks.values():
+        made.alloc(MIB, stack)
+    for function, bit in {
+        "at::_ops::_softmax::call(at::Tensor const&)": SOFTMAX,
+        "at::_ops::softmax_int::call(at::Tensor const&)": SOFTMAX,
+        "at::_ops::log_softmax_int::call(at::Tensor const&)": LOSS,
+        "torch::autograd::generated::SoftmaxBackward0::apply()": SOFTMAX,
+        "torch::autograd::generated::LogSoftmaxBackward0::apply()": LOSS,
+        "torch::autograd::generated::NllLossBackward0::apply()": LOSS,
+        "at::_ops::_foreach_sqrt::call(at::TensorList)": FOREACH,
+        "at::_ops::linear::call(at::Tensor const&)": LINEAR,
+    }.items():
+        made.alloc(MIB, [(function, "??", 0)])
+        stacks[len(stacks) + 1000] = []
+        assert made.lives().code()[-1] == bit, function
+    assert made.lives().code()[:5].tolist() == [0, LINEAR, SOFTMAX, LOSS, FOREACH]

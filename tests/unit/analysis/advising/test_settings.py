@@ -1,0 +1,40 @@
+"""Tests of analysis/advising/settings.py: what a setting saves is what the program then takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.advising.settings import LEAST_BYTES, expandable_segments
+from memreplay.snapshot.recorded_allocator import unused_bytes
+from tests import build
+from tests.allocator import MIB
+from tests.allocator_strategies import SETTINGS
+from tests.simulated import modelled
+from tests.unit.commands.oom.test_deciding import joined
+
+
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(60, 300))
+def test_what_it_saves_is_what_it_saves(seed: int, steps: int) -> None:
+    settings = SETTINGS["default"]
+    snapshot, _ = modelled(settings, seed, steps)
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    found = expandable_segments(replay)
+    if found is None:
+        assert unused_bytes(replay) < LEAST_BYTES or not replay.allocations
+        return
+    _, run = modelled(replace(settings, expandable_segments=True), seed, steps)
+    if found.exact:
+        assert found.saved_bytes == replay.measure("reserved").peak.bytes - run.peak
+    assert found.saved_bytes <= unused_bytes(replay) or not found.exact
+
+
+def test_nothing_is_simulated_where_nothing_can_be_saved() -> None:
+    replay = mr.open(build.dump(joined())).replay(0)
+    assert unused_bytes(replay) < 200 * MIB
+    assert (expandable_segments(replay) is None) == (unused_bytes(replay) < LEAST_BYTES)
+    expandable, _ = modelled(SETTINGS["expandable"], 3, 200)
+    assert expandable_segments(mr.open(build.dump(expandable)).replay(0)) is None
