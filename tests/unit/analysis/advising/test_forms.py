@@ -83,7 +83,9 @@ def test_what_an_optimizer_computes_for_all_at_once() -> None:
 
 def steps(*, stale: bool) -> tuple[Program, list[int]]:
     """Three steps of a model, whose gradients stay, or go before the next forward pass."""
-    made, starts, gradients = Program(), [], []
+    made = Program()
+    starts: list[int] = []
+    gradients: list[int] = []
     for step in range(3):
         if step:
             starts.append(len(made.made.build()["device_traces"][0]))
