@@ -304,6 +304,7 @@ class _Telling:
             remedies=(),
             after_events=outlook.events,
             after_allocations=outlook.allocations,
+            more_bytes=outlook.more_bytes,
             to_end_bytes=outlook.to_end_bytes,
             state_bytes=outlook.state_bytes,
             live_count=count,

@@ -29,6 +29,7 @@ class Outlook(NamedTuple):
 
     events: int
     allocations: int
+    more_bytes: int | None = None
     to_end_bytes: int | None = None
     state_bytes: int = 0
     unneeded_bytes: int = 0
@@ -64,29 +65,38 @@ class Looking:
         failed = [one - first for one in replay.events_of("oom")]
         told = lives.recorded or replay.events == replay.tally.with_stack
         passes = unneeded(lives, failed, told=told, at=event - first)
+        more, to_end = self._more(event, missing)
         return found._replace(
+            more_bytes=more,
+            to_end_bytes=to_end,
             state_bytes=state_left(lives, asker.frames, event - first),
             unneeded_bytes=0 if passes is None else passes.held_bytes,
-            to_end_bytes=self._to_end(event, missing),
             without_largest=self._without(event, *largest),
         )
 
-    def _to_end(self, event: int, missing: int) -> int | None:
-        """How much more memory the recording takes until its end; None if none can tell."""
+    def _more(self, event: int, missing: int) -> tuple[int | None, int | None]:
+        """How much more memory serves this request, and how much all of the recording; None if a
+        simulation can't tell.
+
+        With more memory less was given back before: then other blocks are in the way, and what was
+        missing may not be enough.
+        """
         total = self.replay.recorded.total_bytes
         if total is None or not missing or not self.deciding.reproduces(event):
-            return None
+            return None, None
         found = self.replay.simulate(total_bytes=total + missing)
         if found.resynced_event is not None and found.resynced_event < event:
-            return None
+            return None, None
         if not found.failed_events:
-            return missing
+            return missing, missing
+        more = None if event in found.failed_events else missing
         if self.replay.events > MOST_EVENTS:
-            return None
+            return more, None
         try:
-            return max(missing, smallest(self.replay, self.replay.settings).total_bytes - total)
+            whole = smallest(self.replay, self.replay.settings).total_bytes - total
         except UsageError:
-            return None
+            return more, None
+        return (whole if more is None else more), max(missing, whole)
 
     def _without(self, event: int, grouper: Grouper, number: int) -> bool | None:
         """Whether the request succeeds if a group isn't there at all."""

@@ -129,6 +129,9 @@ class Oom(Record, Parted, frozen=True, kw_only=True):
     """How many events were recorded after it."""
     after_allocations: int
     """How many of them allocate: none if the program ended with the error, many if it caught it."""
+    more_bytes: int | None
+    """How much more memory serves this request, as simulated: `missing_bytes`, or what the whole
+    recording takes if it fails with that, too; null if a simulation can't tell."""
     to_end_bytes: int | None
     """How much more memory the recording takes to its end without a failure, as simulated: it is
     `missing_bytes` at least; null if a simulation can't tell."""

@@ -347,7 +347,8 @@ def _but(one: Remedy, oom: Oom) -> str:
 
 
 def _less_live(one: Remedy, oom: Oom) -> str:
-    least, largest = size(oom.missing_bytes), size(one.bytes)
+    more = oom.missing_bytes if oom.more_bytes is None else oom.more_bytes
+    least, largest = size(more), size(one.bytes)
     if oom.missing_bytes > oom.active_bytes:
         live = size(oom.active_bytes)
         return f"not enough: {least} are missing, and only {live} is live. Ask for less"
@@ -360,6 +361,6 @@ def _less_live(one: Remedy, oom: Oom) -> str:
     if oom.step_missing_bytes:
         least = size(oom.step_missing_bytes)
         return f"{words}. The optimizer's first step needs at least {least} more to its end"
-    if oom.to_end_bytes is not None and oom.to_end_bytes > oom.missing_bytes:
+    if oom.to_end_bytes is not None and oom.to_end_bytes > more:
         return f"{words}. The whole recording needs {size(oom.to_end_bytes)} more"
     return words

@@ -414,7 +414,7 @@ def test_a_range_tells_the_same() -> None:
     found = {one.name: one for one in oom.remedies}
     assert found["expandable_segments"] == by_bytes["expandable_segments"]
     assert found["less_live"].enough
-    either = {"remedies": (), "to_end_bytes": None}
+    either: dict[str, Any] = {"remedies": (), "more_bytes": None, "to_end_bytes": None}
     assert replace(oom, **either) == replace(second, **either)
 
 
