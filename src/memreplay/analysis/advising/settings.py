@@ -27,6 +27,8 @@ class Tried(NamedTuple):
     """What was reserved at the peak in the recording."""
     fails: bool
     """Whether a request fails that did not in the recording."""
+    variable: str
+    """The environment variable that sets it."""
     exact: bool
     """Whether PyTorch's allocator would do just that."""
 
@@ -56,5 +58,6 @@ def expandable_segments(replay: Replay) -> Tried | None:
         saved_bytes=before - found.outcome.reserved_peak_bytes,
         reserved_bytes=reserved,
         fails=found.stopped_event is not None,
+        variable=replay.backend.variable,
         exact=found.exact,
     )

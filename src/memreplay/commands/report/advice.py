@@ -267,6 +267,7 @@ def _of_settings(facts: Facts) -> Iterator[Advice]:
             of_bytes=tried.reserved_bytes,
             saved_bytes=tried.saved_bytes,
             word="" if tried.exact else "about",
+            setting=f"{tried.variable}={tried.settings}",
             command=f"simulate --set {tried.settings}",
         )
     # Blocks from before the recording stay where they are: other segments may have helped.

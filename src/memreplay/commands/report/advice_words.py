@@ -37,7 +37,6 @@ TITLES = {
     "zero_grad": "gradients",
 }
 _RECORD = "torch.cuda.memory._record_memory_history"
-_SET = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 WORDS = {
     "attention_scores": "softmax results and tensors of their size hold {held}{at}. If they are"
     " attention scores, torch.nn.functional.scaled_dot_product_attention() stores none: it saves"
@@ -59,7 +58,7 @@ WORDS = {
     " it saves up to {saved}. FSDP or ZeRO spread it over ranks",
     "kv_cache": "it holds {held}. Limit the length or the number of sequences, or store 8 bits for"
     " 16: that saves about {saved}",
-    "expandable_segments": f"{_SET} reserves {{about}}{{saved}} less, as simulated",
+    "expandable_segments": "{setting} reserves {about}{saved} less, as simulated",
     "near_full": "{bytes} of {of} was reserved at the peak; {left} was left",
     "record_earlier": "{held} was allocated before the recording;"
     f" call {_RECORD}() first thing in the program to see by which code",
@@ -93,6 +92,7 @@ def advice_words(one: Advice, device: DeviceOverview) -> str:
         saved=size(one.saved_bytes),
         about=f"{one.word} " if one.word else "",
         word=" and ".join(filter(None, one.word.rsplit(", ", 1))) or "activations",
+        setting=one.setting,
         bytes=size(one.bytes),
         of=size(one.of_bytes),
         left=size(max(0, one.of_bytes - one.bytes)),

@@ -17,7 +17,7 @@ from memreplay.snapshot.record import Record
 class Advice(Record, frozen=True):
     """One thing to do, and the number that speaks for it."""
 
-    text_only = ("word", "command")
+    text_only = ("word", "command", "setting")
 
     name: str
     """Its [name](report.md#what-to-do-next), which never changes."""
@@ -38,6 +38,8 @@ class Advice(Record, frozen=True):
     """A detail: a reason's or a remedy's name."""
     command: str = ""
     """The memreplay command, without the file, that shows more; empty for none."""
+    setting: str = ""
+    """The allocator's setting, as it stands in the environment; empty for none."""
 
 
 class PeakStep(Record, frozen=True):

@@ -43,10 +43,7 @@ def test_it_is_what_the_commands_say(file: Path) -> None:
                 peak.reasons,
             )
             assert one.reserved_peak_bytes == replay.measure("reserved").peak.bytes
-            told = [point for point in unused[one.device].points if point.name == "reserved"]
-            # Where that is the peak of active bytes, too, it is told as that.
-            told = told or [point for point in unused[one.device].points if point.name == "peak"]
-            assert one.unused_bytes == told[0].unused_bytes
+            assert one.unused_bytes == unused[one.device].unused_bytes
             assert one.ooms == len(replay.events_of("oom"))
             assert max(one.curve, default=0) <= one.peak_bytes
             held = mr.peak(snap, by="frame", device=one.device, top=HOLDERS).devices[0].groups

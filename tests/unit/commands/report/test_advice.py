@@ -115,7 +115,7 @@ def test_what_saves_most_comes_first_after_faults() -> None:
         "foreach": Spot(whole, whole // 3),
         "optimizer_state": Spot(whole, whole // 2),
     }
-    facts = replace(FACTS, forms=forms, setting=Tried(EXPANDABLE, 10 * whole, whole, False, True))
+    facts = replace(FACTS, forms=forms, setting=tried_out(10 * whole, whole))
     found = [one.name for one in advice_of(device, facts)]
     assert found == ["leak", "expandable_segments", "optimizer_state", "foreach", "loss"]
 
@@ -136,9 +136,15 @@ def test_leaks() -> None:
     assert not {"leak", "growth"} & set(names(none))
 
 
+def tried_out(saved: int, reserved: int) -> Tried:
+    return Tried(
+        EXPANDABLE, saved, reserved, fails=False, variable="PYTORCH_CUDA_ALLOC_CONF", exact=True
+    )
+
+
 def tried(saved: int, *, unused: int = 3 * GIB, began_with: int = 0, **other: Any) -> Facts:
     """Facts of 10 GiB reserved, of which the setting saves so much."""
-    setting = Tried(EXPANDABLE, saved, 10 * GIB, **{"fails": False, "exact": True, **other})
+    setting = tried_out(saved, 10 * GIB)._replace(**other)
     return replace(FACTS, setting=setting, unused=unused, began_with=began_with)
 
 
@@ -151,7 +157,7 @@ def test_a_setting_is_advised_by_what_it_saves() -> None:
     assert names(device, tried(least, exact=False))["expandable_segments"].word == "about"
     for facts in (tried(least - 1), tried(least, fails=True), FACTS):
         assert "expandable_segments" not in names(device, facts)
-    small = replace(FACTS, setting=Tried(EXPANDABLE, 60 * MIB, 100 * MIB, False, True))
+    small = replace(FACTS, setting=tried_out(60 * MIB, 100 * MIB))
     assert "expandable_segments" not in names(device, small)
 
 
