@@ -351,7 +351,8 @@ def _less_live(one: Remedy, oom: Oom) -> str:
     least, largest = size(more), size(one.bytes)
     if oom.missing_bytes > oom.active_bytes:
         live = size(oom.active_bytes)
-        return f"not enough: {least} are missing, and only {live} is live. Ask for less"
+        gone = size(oom.missing_bytes)
+        return f"not enough: {gone} are missing, and only {live} is live. Ask for less"
     if not oom.missing_bytes:  # the device had it, and a limit that no file names forbade it
         return f"how much less is not known; the largest holder has {largest}"
     words = f"Free {least} more and this request fits. The largest holder has {largest}"

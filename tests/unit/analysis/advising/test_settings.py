@@ -20,13 +20,15 @@ from tests.unit.commands.oom.test_deciding import joined
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(60, 300))
 def test_what_it_saves_is_what_it_saves(seed: int, steps: int) -> None:
     settings = SETTINGS["default"]
-    snapshot, _ = modelled(settings, seed, steps)
+    # An emptied cache of which nothing goes leaves no event.
+    without = ("empty cache",)
+    snapshot, _ = modelled(settings, seed, steps, without)
     replay = mr.open(build.dump(snapshot)).replay(0)
     found = expandable_segments(replay)
     if found is None:
         assert unused_bytes(replay) < LEAST_BYTES or not replay.allocations
         return
-    _, run = modelled(replace(settings, expandable_segments=True), seed, steps)
+    _, run = modelled(replace(settings, expandable_segments=True), seed, steps, without)
     if found.exact:
         assert found.saved_bytes == replay.measure("reserved").peak.bytes - run.peak
     assert found.saved_bytes <= unused_bytes(replay) or not found.exact
