@@ -62,6 +62,8 @@ class Thread:
     backward: int = -1  # the number of the backward pass that it is in
     node: Node | None = None  # what runs in it
     noted_module: int = 0  # that of the last node by which anything was allocated
+    pause: Region | None = None  # the last that it has seen
+    nodes: int = 0  # how many there were then
 
 
 @dataclass(eq=False)
@@ -99,6 +101,7 @@ class Program:
         # The module that nodes are made in, outside of recomputations, which make none that run.
         self.making = 0
         self.pause = Region()
+        self.nodes = 0  # of autograd, that were made
 
     def thread(self, name: object) -> Thread:
         return self.threads.setdefault(name, Thread())
@@ -113,7 +116,7 @@ class Program:
         else:
             self.making = module
             if len(thread.modules) == 1:
-                self._now(outside="forward")
+                self._now(thread, outside="forward")
 
     def leave(self, name: object, module: int) -> None:
         """What ran inside of it has ended with it."""
@@ -146,7 +149,7 @@ class Program:
         elif thread.optimizing:
             thread.optimizing -= 1
             if not (thread.optimizing or thread.recomputing or thread.backward >= 0):
-                self._now(outside="data")
+                self._now(thread, outside="data")
 
     def evaluate(self, name: object, steps: int) -> int:
         """A step of an optimizer has the model evaluated: it is in so many steps from now on."""
@@ -157,19 +160,30 @@ class Program:
     def step(self) -> None:
         self.steps += 1
 
-    def resume(self) -> None:
-        self._now(outside="data")
+    def resume(self, name: object) -> None:
+        self._now(self.thread(name), outside="data")
 
-    def _now(self, *, outside: str) -> None:
+    def _now(self, thread: Thread, *, outside: str) -> None:
         if self.outside != outside:
             self.outside, self.pause = outside, Region()
+        thread.pause, thread.nodes = self.pause, self.nodes
+
+    def _forward_begins(self, thread: Thread) -> bool:
+        """A program without modules: nodes that are made in a pause begin a forward pass. How many
+        there were when the pause began is known to the thread that began it, and to another from
+        the first that it allocates or frees."""
+        if self.outside == "forward":
+            return False
+        if thread.pause is not self.pause:
+            thread.pause, thread.nodes = self.pause, self.nodes
+        return self.nodes > thread.nodes
 
     def _look(self, thread: Thread) -> None:
         """A backward pass is heard of when something is allocated or freed in it."""
         if thread.backward > self.newest_pass:
             self.newest_pass = thread.backward
             self.passes += 1
-            self._now(outside="other")
+            self._now(thread, outside="other")
 
     # --- what it allocates ------------------------------------------------------------------------
 
@@ -178,6 +192,9 @@ class Program:
             return None
         thread = self.thread(name)
         self._look(thread)
+        idle = not (thread.optimizing or thread.recomputing or thread.modules)
+        if idle and thread.backward < 0 and self._forward_begins(thread):
+            self._now(thread, outside="forward")
         made = Allocation(len(self.allocations) + 1, address, now_us, self.outside)
         made.region, made.passes, made.steps = self.pause, self.passes, self.steps
         made.told = thread.given
@@ -206,6 +223,8 @@ class Program:
         thread = self.thread(name)
         if address:
             self._look(thread)
+            if thread.backward < 0 and thread.pause is not self.pause:
+                thread.pause, thread.nodes = self.pause, self.nodes
         if address in self.live:
             self._end(thread, self.live.pop(address))
 

@@ -65,6 +65,8 @@ def plain_tensors(tensor: Any) -> Iterator[Any]:
     local = getattr(tensor, "_local_tensor", None)
     if local is not None:
         yield from plain_tensors(local)
+    elif tensor.is_sparse:
+        yield from (tensor._indices(), tensor._values())
     else:
         yield tensor
 

@@ -11,7 +11,7 @@ from typing import Any
 from memreplay.engine.record import _calls, _tracker
 from memreplay.engine.record._tracker import BUFFER, GRADIENT, INPUT, OTHER, PARAMETER, mark
 from memreplay.recording.guarding import Guard
-from memreplay.recording.tensors import Addresses, own
+from memreplay.recording.tensors import Addresses, living, own
 
 # Attributes by which PyTorch's wrappers hold what they wrap; a name leaves them out. `module` is a
 # name that programs use as well, so it counts only in these classes.
@@ -48,6 +48,8 @@ class Modules:
         self.roots: list[weakref.ref[Any]] = []
         self.handles: list[Any] = []
         self.hooks: dict[int, Any] = {}  # of parameters' gradients, by id
+        tensor = getattr(torch, "Tensor", object)
+        self.gradients = _calls.Gradients(GRADIENT, self.owners, tensor, self.accumulating)
         # What is done before a module runs by itself; the second is given a frame that runs.
         self.before: Callable[[], None] = lambda: None
         self.left_behind: Callable[[FrameType], None] = lambda _: None
@@ -193,23 +195,19 @@ class Modules:
     def mark_one(self, parameter: Any, number: int) -> None:
         for address in self.addresses.all(parameter):
             mark(address, PARAMETER, number)
-        if not self.knows(parameter):
+        known = self.knows(parameter)
+        if not known or (number and not self.owner(parameter)):
             self.owners[id(parameter)] = weakref.ref(parameter), number
+        if not known or (parameter.requires_grad and id(parameter) not in self.hooks):
             self.hook(parameter)
         self.accumulated(parameter)
 
     def hook(self, parameter: Any) -> None:
-        """Until an optimizer steps, which looks at gradients by itself."""
+        """Not only until an optimizer steps: of several, one's backward pass leaves gradients for
+        another's parameters, which nobody may use."""
         hook = getattr(parameter, "register_post_accumulate_grad_hook", None)
         if hook is not None and parameter.requires_grad and parameter.is_leaf:
-            self.hooks[id(parameter)] = hook(self.accumulating)
-
-    def unhook(self, parameters: list[Any]) -> None:
-        if self.hooks:
-            for parameter in parameters:
-                hook = self.hooks.pop(id(parameter), None)
-                if hook is not None:
-                    hook.remove()
+            self.hooks[id(parameter)] = hook(self.gradients)
 
     def knows(self, parameter: Any) -> bool:
         """Whether it is a known one."""
@@ -240,17 +238,34 @@ class Modules:
             if module is not None:
                 self.guard.run("looking at a model", self.mark, module)
 
-    def look(self, living: list[Any]) -> None:
-        """Models that have not run, such as averages of others. `living`: all modules."""
-        new = [
-            one
-            for one in living
-            if id(one) not in self.numbers and own(one, "_modules") is not None
-        ]
+    def search(self) -> None:
+        """Looks for models that have not run, such as averages of others."""
+        self.look(living(self.torch.nn.Module)[0])
+
+    def look(self, modules: list[Any]) -> None:
+        """The same, among all modules that there are."""
+        whole = [one for one in modules if own(one, "_modules") is not None]
+        new = [one for one in whole if id(one) not in self.numbers]
         inner = {id(one) for module in new for one in tensors_of(module, "_modules")}
         for module in new:
             if id(module) not in inner and id(module) not in self.numbers:
                 self.guard.run("looking at a model", self.root, module)
+        self.guard.run("naming modules", self.rename, whole)
+
+    def rename(self, modules: list[Any]) -> None:
+        """The parts of a model that ran before it, or that it never runs itself, were taken for
+        models of their own: now they have their names within it."""
+        inner = {id(one) for module in modules for one in tensors_of(module, "_modules")}
+        self.roots = [one for one in self.roots if id(one()) not in inner]
+        shared = set(self.made.values())
+        for root in self.roots:
+            module = root()
+            number = self.numbers.get(id(module), 0)
+            title = self.names[number]
+            for name, one in within(module) if module is not None and number else ():
+                found = self.numbers.get(id(one), 0)
+                if name and found and found not in shared:
+                    self.names[found] = f"{title}.{name}"
 
     def remove(self) -> None:
         """Hears of nothing more."""

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from memreplay.engine.record import _calls, _tracker
-from memreplay.engine.record._tracker import GRADIENT, STATE, mark
+from memreplay.engine.record import _tracker
+from memreplay.engine.record._tracker import STATE, mark
 from memreplay.recording.modules import Modules
 from memreplay.recording.steps import Steps
 from memreplay.recording.tensors import living, own
 
+MOST_SEARCHES = 32  # for the models of an optimizer's parameters
+# Steps of optimizers after which models are looked for that have not run, such as averages: one
+# that is gone when the snapshot is taken would never be seen.
+LOOKED = {2, 16, 128, 1024}
 SURE = 3  # steps after which an optimizer makes no more state, unless it has more parameters
 
 
@@ -42,6 +46,7 @@ class Optimizers:
         # By id, while they live: what an optimizer says of equality and hashes is its own.
         self.optimizers: dict[int, Known] = {}
         self.count = 0  # of those that were known
+        self.ended_steps = self.searches = 0
         # By id, those that have stepped since a GradScaler that has them was updated.
         self.since: set[int] = set()
         # Of each thread the frame of the step that runs, by its id and code: to keep it would keep
@@ -112,6 +117,9 @@ class Optimizers:
         if not _tracker.optimizing():
             self.inside.pop(threading.get_ident(), None)
         self.guard.run("noting a step", self.stepped, optimizer)
+        self.ended_steps += 1
+        if self.ended_steps in LOOKED:
+            self.guard.run("looking for models", self.modules.search)
 
     def stepped(self, optimizer: Any) -> None:
         self.since.add(id(optimizer))
@@ -131,10 +139,7 @@ class Optimizers:
         if known.parameters != len(parameters):
             known.parameters = len(parameters)
             self.parameters(optimizer)
-        modules, plain = self.modules, self.torch.Tensor
-        for one in _calls.mark_gradients(parameters, GRADIENT, modules.owners, plain):
-            modules.accumulating(one)
-        self.modules.unhook(parameters)
+        self.modules.gradients.mark_all(parameters)
 
     def left_behind(self, frame: FrameType | None) -> None:
         """A step that an exception has ended is none any more. `frame` is one that runs."""
@@ -166,10 +171,13 @@ class Optimizers:
 
     def parameters(self, optimizer: Any) -> None:
         """Its parameters, of a model that is not known."""
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if not self.modules.knows(parameter):
-                    self.modules.mark_parameter(parameter, 0)
+        given = [one for group in optimizer.param_groups for one in group["params"]]
+        if not all(map(self.modules.knows, given)) and self.searches < MOST_SEARCHES:
+            self.searches += 1
+            self.modules.search()
+        for parameter in given:
+            if not self.modules.knows(parameter):
+                self.modules.mark_parameter(parameter, 0)
 
     def again(self) -> None:
         """All that there is, where it is now; models are looked for at the same time."""

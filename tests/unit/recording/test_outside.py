@@ -105,7 +105,7 @@ def test_sigterm_while_it_is_written(outside: Outside) -> None:
         "torch.init()\n"
         "torch.take()\n"
         "dump = pickle.dump\n"
-        "def slow(*args):\n"
+        "def slow(*args, **more):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    dump(*args)\n"
         "pickle.dump = slow"

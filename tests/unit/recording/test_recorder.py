@@ -216,7 +216,7 @@ def test_signals_while_one_is_written_are_left_out(
 ) -> None:
     dump = pickle.dump
 
-    def slow(*args: Any) -> None:
+    def slow(*args: Any, **more: Any) -> None:
         os.kill(os.getpid(), signal.SIGUSR1)
         dump(*args)
 
@@ -303,7 +303,7 @@ def test_a_disk_that_is_full(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("memreplay.recording.writing.pickle.dump", full)

@@ -71,7 +71,7 @@ DEFAULT_RULES = (
     ),
     Rule(
         "optimizer state",
-        r"/torch/optim/|/(?:bitsandbytes|apex)/optim|(?i:optim\w{0,64}\.py):(?:\w+\.)?"
+        r"/torch/optim/(?!swa_utils)|/(?:bitsandbytes|apex)/optim|(?i:optim\w{0,64}\.py):(?:\w+\.)?"
         r"(?:step|_init_group|init_state|_\w{0,64}tensor_\w{1,64})$",
     ),
     # Run once more in the backward pass.

@@ -25,12 +25,25 @@ MOST_STEPS = 4096
 # What repeats in the trace with a lower score is no step: by runs of allocations that come back, by
 # single stacks that come once in each, by the rise and fall of memory.
 LEAST_RECURRENCE, LEAST_REPEATED, LEAST_WAVES = 0.6, 0.35, 0.46
-# Marks of the optimizer that are so many times its turns are those of several optimizers.
-SEVERAL = 1.5
+# Marks of the optimizer that are so many times its turns are those of several optimizers; fewer are
+# if more than one place in the code calls an optimizer.
+SEVERAL, OF_SEVERAL_PLACES = 1.5, 1.05
+LEAST_TURNS = 3
+# Optimizers step together if no more is allocated between them than what a backward pass needs
+# between two parameters.
+TOGETHER = 3
+# What this share of the steps allocates is what a step of one optimizer does.
+REGULAR = 0.75
+# If it is less than this, it may be a part of a backward pass.
+LEAST_WORK = 8
+# Of several optimizers in turns, what is allocated comes back after so many steps at most.
+MOST_IN_TURN = 64
+ALIKE = 0.9
 # A trace that allocates more than so many times its rise and fall is no single step.
 MOST_CHURN = 20
 WINDOWS = 20
 
+UNCLEAR = "several optimizers share the name of their annotation"
 _ADVICE = (
     "annotate steps with torch.profiler.record_function() and name them with --step-annotation,"
     " record more of them, or give --period"
@@ -87,7 +100,9 @@ def find_steps(
             )
         return _together(StepSource("annotation", annotation, 1.0), pieces, MOST_STEPS)
     known = known_steps(snap, replay)
-    return known if known.source is not None else _guessed(usage)
+    if known.source is not None:
+        return known
+    return _guessed(usage, turns=known.missing != UNCLEAR)
 
 
 def known_steps(snap: Snapshot, replay: Replay) -> Found:
@@ -97,18 +112,21 @@ def known_steps(snap: Snapshot, replay: Replay) -> Found:
     if replay.events == 0:
         return Found(None, ())
     noted = _noted(snap, replay)
-    if noted.source is not None:
-        return noted
+    if noted.source is not None and snap.recorder.get("steps_told") is True:
+        return noted  # the program's own word
     every = spans(snap, replay)
     lost = _lost(snap, replay) if every else None
     marked = Found(None, ())
     for name in (PROFILER_STEP, OPTIMIZER_STEP):
+        if name == OPTIMIZER_STEP and noted.source is not None:
+            return noted
         named = _named(every, name)
         pieces = _pieces(replay, named, name, lost=lost)
+        if len(pieces) > 1 and name == OPTIMIZER_STEP:
+            several = _of_several_optimizers(replay, named, lost=lost)
+            if several is not None:
+                return several
         if len(pieces) > 1:
-            turns = _turns(replay, zeroed=False) if name == OPTIMIZER_STEP else Found(None, ())
-            if turns.source is not None and len(named) >= SEVERAL * (len(turns.pieces) + 1) > 3:
-                return turns
             return _together(StepSource("annotation", name, 1.0), pieces, MOST_STEPS)
         if pieces and marked.source is None:
             marked = Found(StepSource("annotation", name, 1.0), pieces)
@@ -118,6 +136,85 @@ def known_steps(snap: Snapshot, replay: Replay) -> Found:
         turns = zeroed if len(zeroed.pieces) > 1 else turns
     # Of two turns the first step begins with the trace: one that is marked says more.
     return turns if len(turns.pieces) > (1 if marked.source is None else 2) else marked
+
+
+def _of_several_optimizers(
+    replay: Replay, named: Sequence[Span], *, lost: bool | None
+) -> Found | None:
+    """The steps of a program whose optimizers share the name of their annotation, if they can be
+    told apart; without a source if they can't. None if it is one optimizer."""
+    ended = [one for one in named if one.end_event is not None]
+    ended.sort(key=lambda one: one.start_us)
+    edges = [edge for one in ended for edge in (one.start_event, one.end_event or 0)]
+    # Of each span what was allocated between the one before and it.
+    between = _allocations(replay, [edge + 1 - replay.first_event for edge in edges])[1::2]
+    groups = [ended[:1]]
+    gaps: list[int] = []
+    for span, gap in zip(ended[1:], between, strict=True):
+        # What lies before the first event, or after the last, has no place of its own.
+        before, last = groups[-1][-1].end_event or 0, replay.start + replay.events
+        if gap <= TOGETHER and replay.start < before <= span.start_event < last:
+            groups[-1].append(span)
+        else:
+            gaps.append(gap)
+            groups.append([span])
+    turns = _turns(replay, zeroed=False)
+    at_work = len(turns.pieces) + 1
+    if len(groups) < LEAST_TURNS:  # the work is inside of the step, as a closure's
+        groups, gaps = [[one] for one in ended], []
+    if at_work >= LEAST_TURNS:
+        merged = len(groups) < len(ended) and at_work <= len(groups) + 1
+        if merged or len(groups) >= SEVERAL * at_work:
+            return Found(None, (), UNCLEAR) if _in_turn(_work(replay, turns.pieces)) else turns
+        if len(groups) >= OF_SEVERAL_PLACES * at_work and _places(replay) > 1:
+            # Two optimizers, or one that is called in two places.
+            return Found(None, (), UNCLEAR)
+    if _in_turn(gaps):
+        return Found(None, (), UNCLEAR)
+    if len(groups) == len(ended):
+        return None
+    pieces = _pieces(replay, [group[-1] for group in groups], OPTIMIZER_STEP, lost=lost)
+    return _together(StepSource("annotation", OPTIMIZER_STEP, 1.0), pieces, MOST_STEPS)
+
+
+def _places(replay: Replay) -> int:
+    from memreplay.engine.query import _growth
+
+    return _growth.count_optimizers(replay.native)
+
+
+def _work(replay: Replay, pieces: Sequence[Piece]) -> list[int]:
+    """How many allocations each has."""
+    edges = [edge for piece in pieces for edge in (piece.first, piece.stop)]
+    return _allocations(replay, edges)[::2]
+
+
+def _allocations(replay: Replay, rows: Sequence[int]) -> list[int]:
+    """How many allocations there are from each row of the trace to the next of these."""
+    import numpy as np
+
+    from memreplay import _core
+
+    actions = np.frombuffer(memoryview(replay.column("action")), "u1")  # type: ignore[arg-type]
+    made = np.flatnonzero(actions == _core.ACTIONS.index("alloc"))
+    found: list[int] = np.diff(np.searchsorted(made, rows)).tolist()
+    return found
+
+
+def _in_turn(works: Sequence[int]) -> bool:
+    """Whether what is allocated for each step differs as it does with several optimizers that step
+    in turn. The first quarter doesn't count: it may be of a start."""
+    works = works[len(works) // 4 :]
+    if len(works) < 2 * LEAST_TURNS:
+        return False
+    ((usual, count),) = Counter(works).most_common(1)
+    if count >= REGULAR * len(works):
+        return usual < LEAST_WORK and count < ALIKE * len(works)
+    for k in range(2, min(MOST_IN_TURN, len(works) // 3) + 1):
+        alike = sum(a == b for a, b in zip(works, works[k:], strict=False))
+        if alike >= ALIKE * (len(works) - k):
+            return True
+    return False
 
 
 def _noted(snap: Snapshot, replay: Replay) -> Found:
@@ -260,14 +357,14 @@ def _equal(events: int, period: int) -> Found:
     return Found(StepSource("given", "", 1.0, together), pieces)
 
 
-def _guessed(usage: Usage) -> Found:
+def _guessed(usage: Usage, *, turns: bool) -> Found:
     """Steps from what repeats; where nothing does, one step that ends with the optimizer's only
-    turn, else all that was read."""
+    turn, else all that was read. `turns`: whether the optimizer's are clear."""
     repeated = _repeated(usage)
     if repeated.source is not None:
         return repeated
-    turns = _turns(usage.replay, zeroed=False)
-    return turns if turns.source is not None else _whole(usage)
+    by_turns = _turns(usage.replay, zeroed=False) if turns else Found(None, ())
+    return by_turns if by_turns.source is not None else _whole(usage)
 
 
 def _turns(replay: Replay, *, zeroed: bool) -> Found:

@@ -203,6 +203,16 @@ def find_recurrence(Replay replay not None, Column usage not None, int64_t start
     return column(out, out.buf.data, out.buf.len, b"I"), score
 
 
+def count_optimizers(Replay replay not None) -> int:
+    """How many places in the program's code call an optimizer that allocates in several turns."""
+    cdef int64_t found
+    with nogil:
+        found = _turns.count_optimizers(&replay.r)
+    if found < 0:
+        raise MemoryError
+    return found
+
+
 def find_turns(Replay replay not None, bint zeroed) -> Column:
     """The event after each turn of the optimizer (u32; the number of events where the trace ends
     in one); of zero_grad() where `zeroed`."""

@@ -9,7 +9,7 @@ Several optimizers are told apart by who calls them: the one that has most turns
 the first.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcmp
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
@@ -220,3 +220,24 @@ cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
     free(before)
     buf_free(&gaps)
     return code
+
+
+cdef int64_t count_optimizers(const Replay* r) noexcept nogil:
+    # How many places call an optimizer's step() that allocates in more than one turn; ERR_MEMORY
+    # (below 0) when memory is out.
+    cdef uint32_t* caller = callers(r, OPTIMIZER)
+    cdef uint64_t n = <uint64_t> spans_len(&r.tables.frames) + 1
+    cdef uint32_t* turns = <uint32_t*> calloc(n, sizeof(uint32_t))
+    cdef uint32_t* before = <uint32_t*> calloc(n, sizeof(uint32_t))
+    cdef int64_t found = 0
+    cdef uint64_t i
+    if caller == NULL or turns == NULL or before == NULL:
+        found = -1
+    else:
+        busiest(r, caller, False, turns, before)
+        for i in range(n):
+            found += turns[i] > 1
+    free(caller)
+    free(turns)
+    free(before)
+    return found

@@ -42,24 +42,43 @@ def end() -> None:
     state["now"] = (state["now"][0], {}, None)
 
 
-def mark_gradients(list parameters, uint32_t category, owners, plain) -> list:
-    """Marks the gradients of parameters. `owners`: of parameters by their ids a weak reference to
-    each, and the number of its module. Those whose gradients are not of the type `plain` and at the
-    beginning of a known block are returned."""
-    cdef list others = []
-    cdef uint64_t address
-    cdef uint32_t owner
-    cdef tuple known
-    for parameter in parameters:
+cdef class Gradients:
+    """Marks gradients of parameters. Called with a parameter it is autograd's hook, which runs as
+    soon as `.grad` is there.
+
+    `owners`: of parameters by their ids a weak reference to each, and the number of its module.
+    What is not of the type `plain`, or not at the beginning of a known block, is for
+    `other(parameter)`.
+    """
+    cdef uint32_t category
+    cdef dict owners
+    cdef object plain, other
+
+    def __init__(self, uint32_t category, dict owners, plain, other):
+        self.category, self.owners, self.plain, self.other = category, owners, plain, other
+
+    cpdef mark(self, parameter):
+        cdef uint64_t address = 0
+        cdef uint32_t owner = 0
+        cdef tuple known
         try:
             gradient = parameter.grad
             if gradient is None:
-                continue
-            address = gradient.data_ptr() if type(gradient) is plain else 0
-        except Exception:  # a sparse one; or a parameter of the program's own kind
+                return
+            if type(gradient) is self.plain:
+                address = gradient.data_ptr()
+            known = self.owners.get(<size_t> <void*> parameter)
+            if known is not None and known[0]() is parameter:
+                owner = known[1]
+        except Exception:  # of a sparse gradient, or a parameter of the program's own kind
             address = 0
-        known = owners.get(<size_t> <void*> parameter)
-        owner = known[1] if known is not None and known[0]() is parameter else 0
-        if not _tracker.tracker_mark_live(address, category, owner):
-            others.append(parameter)
-    return others
+        if not _tracker.tracker_mark_live(address, self.category, owner):
+            self.other(parameter)
+
+    def __call__(self, parameter):
+        self.mark(parameter)
+
+    def mark_all(self, list parameters):
+        """Those of all these parameters."""
+        for parameter in parameters:
+            self.mark(parameter)

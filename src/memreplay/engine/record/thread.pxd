@@ -20,6 +20,7 @@ cdef extern from *:
         uint32_t given;                      /* the category of all it allocates; 0: none */
         uint64_t region;                     /* which recomputation this is, among all */
         uint64_t step;                       /* which optimizer step, likewise */
+        uint64_t pause, sequence;            /* which pause it has seen, and its next node then */
         uint64_t node, number;               /* the autograd node that was asked about last … */
         uint32_t node_module;                /* … and the module that made it */
         uint32_t recording;                  /* which recording all of this is of */
@@ -38,6 +39,8 @@ cdef extern from *:
         uint32_t given
         uint64_t region
         uint64_t step
+        uint64_t pause
+        uint64_t sequence
         uint64_t node
         uint64_t number
         uint32_t node_module

@@ -6,9 +6,9 @@ from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Map64
 
 cdef enum Phase:
-    PHASE_START = 0          # before the first module runs
-    PHASE_DATA = 1           # from an optimizer's step to the next module that runs
-    PHASE_FORWARD = 2        # in a module, and from there to the backward pass
+    PHASE_START = 0          # before the first forward pass
+    PHASE_DATA = 1           # from an optimizer's step to the next forward pass
+    PHASE_FORWARD = 2        # from a module or a node of autograd to the backward pass
     PHASE_BACKWARD = 3
     PHASE_RECOMPUTATION = 4  # modules that run inside a backward pass
     PHASE_OPTIMIZER = 5

@@ -193,21 +193,39 @@ cdef uint32_t module_of_node(uint64_t number) noexcept nogil:
     return made[low - 1].module if low and number != <uint64_t> -1 else 0
 
 
-cdef inline void pause(uint32_t phase) noexcept nogil:
+cdef inline void look_for_nodes(Thread* here) noexcept nogil:
+    # This thread's nodes count from here on.
+    here.pause = one.pause
+    here.sequence = one.torch.sequence() if one.torch.sequence != NULL else 0
+
+
+cdef inline void pause(Thread* here, uint32_t phase) noexcept nogil:
     # What is outside of all else is in this phase from now on.
     if one.outside != phase:
         one.outside = phase
         one.regions += 1
         one.pause = one.regions
+    look_for_nodes(here)
 
 
-cdef inline int backward_now() noexcept nogil:
+cdef inline void pause_or_forward(Thread* here) noexcept nogil:
+    # A program without modules: its forward pass has begun if this thread has made a node in this
+    # pause. Nodes are made before what they return is allocated.
+    if one.outside == PHASE_FORWARD or one.torch.sequence == NULL:
+        return
+    if here.pause != one.pause:
+        look_for_nodes(here)  # how many there were when the pause began isn't known
+    elif one.torch.sequence() > here.sequence:
+        pause(here, PHASE_FORWARD)
+
+
+cdef inline int backward_now(Thread* here) noexcept nogil:
     # The backward pass that this thread is in; notes one that is new.
     cdef int task = task_now()
     if task > one.last_task:
         one.last_task = task
         one.graphs += 1
-        pause(PHASE_OTHER)
+        pause(here, PHASE_OTHER)
     return task
 
 
@@ -257,7 +275,7 @@ cdef void tracker_enter(uint32_t module) noexcept nogil:
         else:
             make_from_here(module)
             if here.depth == 1:
-                pause(PHASE_FORWARD)
+                pause(here, PHASE_FORWARD)
     tracker_unlock()
 
 
@@ -306,7 +324,7 @@ cdef void tracker_optimize(bint begins) noexcept nogil:
     elif here.optimizing:
         here.optimizing -= 1
         if not here.optimizing and not here.recomputing and task_now() < 0:
-            pause(PHASE_DATA)
+            pause(here, PHASE_DATA)
     tracker_unlock()
 
 
@@ -355,8 +373,9 @@ cdef void tracker_step() noexcept nogil:
 
 
 cdef void tracker_resume() noexcept nogil:
+    cdef Thread* here = thread_now()
     tracker_lock()
-    pause(PHASE_DATA)
+    pause(here, PHASE_DATA)
     tracker_unlock()
 
 
@@ -397,7 +416,7 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     if not one.on:
         tracker_unlock()
         return
-    task = backward_now()
+    task = backward_now(here)
     o.graphs = one.graphs
     o.steps = one.steps
     o.region = here.region
@@ -420,6 +439,7 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     elif here.depth:
         o.phase = PHASE_FORWARD
     else:
+        pause_or_forward(here)
         o.phase = one.outside
         o.region = one.pause
     note(address, now, module, &o)
@@ -474,11 +494,13 @@ cdef inline void end(Entry* e) noexcept nogil:
 cdef void tracker_free(uint64_t address) noexcept nogil:
     # The program gives a block back.
     cdef Slot64* slot
+    cdef Thread* here = thread_now()
     if not peek(&listening) or address == 0:
         return
     tracker_lock()
     if one.on:
-        backward_now()
+        if backward_now(here) < 0 and here.pause != one.pause:
+            look_for_nodes(here)
         one.count += 1
         slot = map64_find(&one.live, address)
         if slot != NULL and slot.value:

@@ -105,6 +105,14 @@ def category(*frames: tuple[str, str]) -> str:
         ("compiled code", [("/tmp/torchinductor_a/xy/cxyz.py", "call"), ("/m.py", "forward")]),
         ("data loading", [(f"{SITE}/utils/data/_utils/pin_memory.py", "pin_memory")]),
         ("data loading", [("/home/a/data.py", "get_batch"), ("/t.py", "main")]),
+        (
+            "parameters",  # the copy of an average, which is no optimizer's state
+            [
+                (f"{SITE}/nn/parameter.py", "__deepcopy__"),
+                ("/lib/copy.py", "deepcopy"),
+                (f"{SITE}/optim/swa_utils.py", "__init__"),
+            ],
+        ),
         (UNKNOWN, [("/home/a/train.py", "main")]),
         (UNKNOWN, [("/home/a/forwarding.py", "step_forward_all")]),
     ],

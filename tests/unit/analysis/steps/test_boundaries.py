@@ -273,6 +273,62 @@ def test_marks_of_several_optimizers_of_one_name() -> None:
     assert (steps.source and steps.source.kind, len(steps.pieces)) == ("optimizer", 6)
 
 
+def worked(*works: int, optimizer: int = 1) -> SnapshotBuilder:
+    """Before each step of an optimizer so many allocations, none of which has a stack."""
+    made, at = SnapshotBuilder(), 0
+    for work in works:
+        for _ in range(work + optimizer):
+            made.alloc(1 << 20, 512, time_us=START_US + 10 * at)
+            made.free(1 << 20, 512, time_us=START_US + 10 * at + 1)
+            at += 1
+        marked(made, "Optimizer.step#Adam.step", (10 * (at - optimizer) - 5, 10 * at - 5))
+    return made
+
+
+def found_by(made: SnapshotBuilder) -> tuple[str | None, int]:
+    steps = found(made)
+    return steps.source.kind if steps.source else None, len(steps.pieces)
+
+
+def test_optimizers_in_hooks_of_the_backward_pass_step_together() -> None:
+    """One for each of six parameters: a step of the program is a backward pass."""
+    assert found_by(worked(*[30, 2, 1, 3, 2, 1] * 12)) == ("annotation", 11)
+
+
+def test_optimizers_in_turn_that_nothing_tells_apart_are_no_sure_steps() -> None:
+    kinds = {found_by(worked(*works))[0] for works in ([30, 20] * 12, [30, 20, 25] * 12)}
+    assert "annotation" not in kinds
+
+
+def test_one_optimizer_with_uneven_work_is_sure() -> None:
+    assert found_by(worked(*[30] * 24)) == ("annotation", 23)
+    assert found_by(worked(*[30, 30, 30, 30, 130] * 6)) == ("annotation", 29)  # it evaluates
+    lengths = random.Random(0)
+    assert found_by(worked(*(lengths.randint(10, 90) for _ in range(24)))) == ("annotation", 23)
+
+
+def test_the_work_may_be_inside_of_the_step() -> None:
+    """A closure's."""
+    assert found_by(worked(*[1] * 12, optimizer=40)) == ("annotation", 11)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_annotations_come_before_what_optimizers_did_and_after_the_programs_word(
+    told: bool,
+) -> None:
+    made = marked(events(), "ProfilerStep#0", (-5, 75))
+    whole = marked(made, "ProfilerStep#1", (75, 155)).build()
+    whole["memreplay"] = {"steps": [[0, 4, 8, 12, 16]], **({"steps_told": True} if told else {})}
+    snap = mr.open(build.dump(whole))
+    steps = find_steps(snap, usage_of(snap))
+    kind = "recorder" if told else "annotation"
+    assert (steps.source and steps.source.kind, len(steps.pieces)) == (kind, 4 if told else 2)
+    # Without any the recorder's are taken.
+    del whole["external_annotations"]
+    snap = mr.open(build.dump(whole))
+    assert len(find_steps(snap, usage_of(snap)).pieces) == 4
+
+
 @pytest.mark.parametrize(
     "options, kind, least",
     [

@@ -94,10 +94,16 @@ def test_gradients_that_are_none_or_elsewhere() -> None:
         owners = {id(one): (weakref.ref(one), i) for i, one in enumerate(parameters, 1)}
         # The number of one that is gone, whose place another has.
         owners[id(gone)] = weakref.ref(known), 4
-        others = _calls.mark_gradients(parameters, _tracker.GRADIENT, owners, Gradient)
+        others: list[Any] = []
+        gradients = _calls.Gradients(_tracker.GRADIENT, owners, Gradient, others.append)
+        gradients.mark_all(parameters)
         assert others == [made_of_others, gone]
-        # Those of another type, and those that cannot be asked for, are somebody else's to look at.
-        assert _calls.mark_gradients([known, object()], _tracker.GRADIENT, owners, int)[0] is known
+        # Those of another type, and what has none, are somebody else's to look at.
+        odd: Any = object()
+        others.clear()
+        _calls.Gradients(_tracker.GRADIENT, owners, int, others.append).mark_all([known, odd])
+        assert others == [known, odd]
+        gradients(known)
         world.program.tell_live(512, "gradients", 2)
         trace = [{"action": "alloc", "addr": 512}]
         assert world.joined("main", [trace], 1) == world.program.joined("main", [trace], 1)

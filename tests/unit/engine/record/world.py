@@ -134,7 +134,7 @@ class World:
 
     def resume(self) -> None:
         self.native("main", _tracker.resume)
-        self.program.resume()
+        self.program.resume("main")
 
     def backward(self, name: str, task: int) -> None:
         """This thread is in this backward pass from now on; -1: in none."""
@@ -149,6 +149,7 @@ class World:
     def node(self, place: int) -> None:
         """The main thread makes a node."""
         self.autograd.make_node(place, self.program.making)
+        self.program.nodes += 1
 
     # --- what it allocates ------------------------------------------------------------------------
 
