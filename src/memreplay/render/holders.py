@@ -138,6 +138,8 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
         return Row((*numbers, Place(one.label)))
     if not frames:
         return Row((*numbers, Place(one.label, note=one.note)), style="dim")
+    if by == "function":
+        return Row((*numbers, Place(one.label)))
     if by != "stack":
         name = naming.place_of(frames[0]) if user else naming.name_of_frame(frames[0])
         return Row((*numbers, Place(*name)))

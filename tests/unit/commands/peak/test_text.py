@@ -156,8 +156,8 @@ def test_whole_stacks() -> None:
     lines = render(replace(PEAK, all_frames=True)).splitlines()
     first = next(number for number, line in enumerate(lines) if "50.0%" in line)
     assert [line[25:].split()[0] for line in lines[first : first + 9]] == [
-        "torch::unwind::unwind()",
-        "at::_ops::linear::call(at::Tensor",
+        "torch::unwind::unwind",
+        "at::_ops::linear::call",
         "_call_impl",
         "scaled_dot_product_attention",
         "forward",
@@ -182,7 +182,8 @@ def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
         ("frame", Frame("forward", "/x/layers.py", 88), "frame", "forward  /x/layers.py:88"),
         ("file", Frame("", "/x/layers.py", 0), "file", "/x/layers.py"),
         ("file", Frame("", "??", 0), "file", "(C++, no file known)"),
-        ("function", Frame("at::_ops::mul::call()", "", 0), "function", "at::_ops::mul::call()"),
+        ("frame", Frame("at::_ops::mul::call()", "??", 0), "frame", "aten::mul (PyTorch's own)"),
+        ("function", Frame("at::_ops::mul::call()", "", 0), "function", "label"),
     ],
 )
 def test_groups_of_one_frame(by: By, frame: Frame, title: str, who: str) -> None:
@@ -207,9 +208,7 @@ def test_a_stack_of_plumbing_alone() -> None:
     )
     lines = render(peak_of(groups=(labelled,))).splitlines()
     assert lines[-3].endswith("  pin_memory  /x/torch/utils/data.py:7")
-    assert lines[-2].endswith("    c10::malloc(long)")
-    lines = render(peak_of(groups=(replace(labelled, label="?"),))).splitlines()
-    assert lines[-4].endswith("  c10::malloc(long)")
+    assert lines[-2].endswith("    c10::malloc")
 
 
 def test_warnings_only_where_they_are_due() -> None:
@@ -379,13 +378,13 @@ def test_a_backward_pass_in_a_tree() -> None:
     text = render(replace(PEAK, devices=(peak,)), 120)
     assert "  MmBackward0 (autograd)\n" in text
     # Among others, which are whole stacks then, it is a call as they are.
-    assert "    torch::autograd::generated::MmBackward0::apply(int)" in text
+    assert "    torch::autograd::generated::MmBackward0::apply" in text
     # From the innermost frame outward it is one too, if it is all of its stacks.
     called = replace(call, own_bytes=2, hidden=1, hidden_bytes=3)
     tree = CallTree(calls=(call, called), hidden_bytes=0, inverted=True)
     lines = render(replace(PEAK, devices=(replace(peak, tree=tree),)), 120).splitlines()
     (at,) = (i for i, line in enumerate(lines) if line.endswith("  MmBackward0 (autograd)"))
-    assert "  torch::autograd::generated::MmBackward0::apply(int)" in lines[at + 1]
+    assert "  torch::autograd::generated::MmBackward0::apply" in lines[at + 1]
     assert [line.split()[-2:] for line in lines[at + 2 : at + 4]] == [
         ["(no", "caller)"],
         ["more", "caller"],
