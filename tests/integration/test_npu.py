@@ -90,6 +90,26 @@ def test_the_peak_is_what_the_allocator_had(tmp_path: Path) -> None:
     assert json.loads(out)["devices"][0]["peak_bytes"] == 2 * MIB + 14 * MIB
 
 
+def test_settings_are_named_as_torch_npu_reads_them(tmp_path: Path) -> None:
+    """A request that fails because free memory lies in pieces."""
+    machine = Machine(Settings(npu=True, capacity=100 * MIB))
+    device = machine.devices[0]
+    stack = (("f", "/env/torch_npu/npu/utils.py", 3),)
+    blocks = [device.malloc(4 * MIB, stack=stack) for _ in range(20)]
+    for block in blocks[::2]:
+        assert block is not None
+        device.free(block, stack)
+    assert device.malloc(18 * MIB, stack=stack) is None
+    snapshot, _ = machine.dump()
+    del snapshot["allocator_settings"]
+    path = tmp_path / "npu.pickle"
+    path.write_bytes(build.dump(snapshot))
+    for command in ("oom", "report"):
+        _, out = run(command, str(path))
+        assert "PYTORCH_CUDA_ALLOC_CONF" not in out
+    assert "PYTORCH_NPU_ALLOC_CONF" in run("oom", str(path))[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, active",

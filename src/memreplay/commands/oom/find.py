@@ -277,6 +277,7 @@ class _Telling:
         if outlook.without_largest is not None:
             remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, simulated=True)
         told = Oom(
+            variable=replay.backend.variable,
             number=number,
             event_index=event,
             time_us=replay.time_us(event),

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from memreplay.analysis.groups.asking import Asker
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.groups.records import Blocker, Kind
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part, Parted
 from memreplay.snapshot.record import Record
 
@@ -79,6 +80,10 @@ class Oom(Record, Parted, frozen=True, kw_only=True):
     """A request that failed, and the memory at that moment. The `bytes` of the groups and
     `rest_bytes` add up to `active_bytes`."""
 
+    text_only = ("variable",)
+
+    variable: str = CUDA.variable
+    """The environment variable that the allocator's settings are read from."""
     number: int
     """Which one of the device it is, from 1."""
     event_index: int

@@ -11,6 +11,7 @@ from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, part_w
 from memreplay.render.reasons import reason_notes
 from memreplay.render.trust import seen_words, trust_label
 from memreplay.render.units import count, counted, size, time_utc
+from memreplay.snapshot.backends import CUDA
 
 LISTED = 20  # ooms that stand in the list before the one in detail
 
@@ -321,6 +322,10 @@ def _is_limited(oom: Oom) -> bool:
 
 def remedy_words(one: Remedy, oom: Oom) -> str:
     """What a remedy would have given, whether that is enough, and how to do it."""
+    return _remedy_words(one, oom).replace(CUDA.variable, oom.variable)
+
+
+def _remedy_words(one: Remedy, oom: Oom) -> str:
     if one.name == "less_live":
         return _less_live(one, oom)
     limited = one.name == "max_split_size" and _is_limited(oom)

@@ -9,6 +9,7 @@ from memreplay.commands.oom.text import AT_PEAK, remedy_words
 from memreplay.commands.report.result import Advice, DeviceOverview
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import counted, percent, size
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import Frame
 from memreplay.texts import clean
 
@@ -78,6 +79,10 @@ def advice_title(one: Advice) -> str:
 
 def advice_words(one: Advice, device: DeviceOverview) -> str:
     """One sentence with its number."""
+    return _advice_words(one, device).replace(CUDA.variable, device.variable)
+
+
+def _advice_words(one: Advice, device: DeviceOverview) -> str:
     if one.name.startswith("oom_"):
         return _of_oom(one, device)
     if one.name == "record":
