@@ -71,7 +71,7 @@ NO_EVENTS_AT_80 = """\
 snap.pkl
 
 device 0: no events were recorded; 1.0 GiB requested in the final state
-measure  requested, exact
+measure  requested, exact for the final state
 live     7 blocks
 
   bytes   share  count  allocated at, and its callers
