@@ -148,7 +148,7 @@ def test_what_they_are_called() -> None:
     assert before == ("(allocated before the recording)",)
     assert forward == again == ("forward  /home/me/model.py:3", "main  /home/me/run.py:9")
     assert step == ("step  /home/me/run.py:5", "main  /home/me/run.py:10")
-    assert without == ("(recorded without a stack)",)
+    assert without == ('(recorded without a stack)  record with stacks="all" to name it',)
     assert found["function"] == [before, ("forward",), ("step",), ("forward",), without]
     outside = ("(outside of annotations)",)
     assert found["annotation"] == [outside, outside, outside, ("warm",), outside]
