@@ -38,9 +38,10 @@ def convert(
     """Gives the plain bytes of `source` in another form to `write`, and what was read of them.
 
     Without `fmt` and `protocol`, or where the source has both already, they are those of the
-    source, byte for byte; but a pickle of protocol 5 becomes one of 4, which PyTorch's viewer reads. Pickle to pickle keeps everything, in a piece of memory; what goes to
-    JSON or comes from it is held as a whole, and written once it has been read back as the same
-    snapshot. The bytes are a snapshot only if this returns.
+    source, byte for byte; but a pickle of protocol 5 becomes one of 4, which PyTorch's viewer
+    reads. Pickle to pickle keeps everything, in a piece of memory; what goes to JSON or comes from
+    it is held as a whole, and written once it has been read back as the same snapshot. The bytes
+    are a snapshot only if this returns.
 
     Raises
     ------

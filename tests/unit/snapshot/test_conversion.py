@@ -74,7 +74,7 @@ def test_protocol_5_becomes_4_unless_it_is_asked_for() -> None:
         as_it_is = build.dump(snapshot(), protocol)
         assert converted(as_it_is) == as_it_is
     only_5 = pickle.dumps({"segments": [], "unknown": bytearray(b"x")}, 5)
-    with pytest.raises(mr.SnapshotError, match="protocol 4 cannot say it.*--protocol 5 keeps it"):
+    with pytest.raises(mr.SnapshotError, match=r"protocol 4 cannot say it.*--protocol 5 keeps it"):
         converted(only_5)
 
 
