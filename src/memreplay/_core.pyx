@@ -7,24 +7,26 @@ it.
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memset, strcmp
 from memreplay.engine.read cimport json as _json
 from memreplay.engine.read cimport sparse as _sparse
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read cimport value as _value
 from memreplay.engine.read cimport vm as _vm
 from memreplay.engine.read.column cimport Column, Owned, column, field_column, owned
-from memreplay.engine.base.cursor cimport Cursor
+from memreplay.engine.base.cursor cimport Cursor, cursor_offset
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay.engine.read.intake cimport Intake
 from memreplay.engine.read.keys cimport S_ACTION, S_STATE, key_name
 from memreplay.engine.base.limits cimport Limits
-from memreplay.engine.base.status cimport DONE, ERR_TRUNCATED, OK, Status
+from memreplay.engine.base.status cimport (
+    DONE, ERR_MEMORY, ERR_SHAPE, ERR_TRUNCATED, OK, Status
+)
 
 import os
 
-from memreplay.engine.base.diagnosis import cut_stream, diagnose
+from memreplay.engine.base.diagnosis import cut_stream, diagnose, no_such_snapshot, several
 from memreplay.errors import LimitError
 
 ABSENT_TIME = _tables.ABSENT_TIME
@@ -154,6 +156,17 @@ cdef class Tables:
     @property
     def events_with_stack(self) -> int:
         return self.t.with_stack
+
+    @property
+    def found_snapshots(self) -> int:
+        """How many snapshots the file holds: 0 of segments alone, as a list."""
+        return self.t.found
+
+    def found_names(self) -> list:
+        """Under which key each of the first few snapshots stands; None of one that has none."""
+        cdef const uint32_t* ids = <const uint32_t*> self.t.found_names.data
+        return [None if ids[i] == NONE32 else self.string(ids[i])
+                for i in range(self.t.found_names.len)]
 
     def traces(self) -> list:
         """(device, first row, rows, events) of each entry of device_traces, empty ones too.
@@ -428,17 +441,67 @@ cdef bint is_json(const Cursor* cur) noexcept:
     return p < cur.end and (p[0] == 123 or p[0] == 91 or p[0] == 0xEF)
 
 
-cdef int read_pickle(Tables out, Intake intake, const Cursor* start, const Limits* limit) except -1:
+cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) except -1:
+    # The pickle at the cursor, which moves behind it.
     cdef _vm.VM vm
     cdef int code = _vm.vm_init(&vm, &out.t, limit, new_seed())
-    vm.cur = start[0]
+    cdef uint64_t begin = cursor_offset(at)
+    cdef bint adopted = out.t.adopted
+    vm.cur = at[0]
     try:
         if code == OK:
             code = intake.drive(&vm, _vm.vm_step_any, &vm.cur, &vm.need)
-        out.protocol = vm.protocol
-        out.fast_events = vm.fast_events
+        if begin == 0 or out.t.adopted != adopted:
+            out.protocol = vm.protocol
+            out.fast_events = vm.fast_events
+            out.stream_bytes = intake.consumed - begin
+        at[0] = vm.cur
     finally:
         _vm.vm_free(&vm)
+    return code
+
+
+cdef bint another(Intake intake, Cursor* at) except -1:
+    # Whether another pickle (of protocol 2 or later) follows, after zeros maybe.
+    while True:
+        while at.p < at.end and at.p[0] == 0:
+            at.p += 1
+        if at.p < at.end:
+            return at.p[0] == 0x80
+        if at.eof:
+            return False
+        intake.refill(at, 1)
+
+
+cdef bint is_other_data(int code, const Status* status) noexcept:
+    # A whole pickle, and no snapshot.
+    return code == ERR_SHAPE and strcmp(status.detail, b"top") == 0
+
+
+cdef int read_pickle(Tables out, Intake intake, const Cursor* start, const Limits* limit) except -1:
+    cdef Cursor at = start[0]
+    cdef int code = read_one(out, intake, &at, limit)
+    cdef Status status = out.t.status
+    cdef int later
+    cdef bint adopted
+    if code != DONE and not is_other_data(code, &status):
+        return code
+    if code != DONE:
+        at.p += 1    # it ends with its STOP
+    while another(intake, &at):
+        adopted = out.t.adopted
+        out.t.status.code = OK
+        later = read_one(out, intake, &at, limit)
+        if later == ERR_MEMORY or out.t.adopted != adopted:
+            code = later
+            status = out.t.status
+            if code != DONE:
+                break
+        elif is_other_data(later, &out.t.status):
+            at.p += 1
+        elif later != DONE:
+            break    # what follows is no pickle, or no whole one: nobody needs it
+    out.t.status = status
     return code
 
 
@@ -456,9 +519,11 @@ cdef int read_json(Tables out, Intake intake, const Cursor* start, const Limits*
 
 
 def read(
-    readinto, limits, progress=None, salvage=False, bounds=None, ahead=None, then=None
+    readinto, limits, progress=None, salvage=False, bounds=None, ahead=None, then=None, pick=0
 ) -> Tables:
     """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
+
+    It may stand in a dict, a list or a tuple, or in a pickle after another one.
 
     Parameters
     ----------
@@ -481,6 +546,8 @@ def read(
         Called with the tables when the input has been read, to add rows of other sources to them
         (`_adding.Adding`) before they are closed. Returns the protocol and the bytes of the pickle
         that those rows were of.
+    pick : int, optional
+        Which snapshot of a file that holds several, from 1; 0 for the only one.
 
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
@@ -493,6 +560,7 @@ def read(
      limit.devices) = limits
     _tables.tables_init(&out.t, new_seed())
     out.t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
+    out.t.pick = <uint64_t> pick
     out.t.max_devices = min(limit.devices, <uint64_t> _tables.MAX_DEVICES)
     if out.t.status.code != OK:
         raise MemoryError
@@ -506,7 +574,8 @@ def read(
         code = read_json(out, intake, &start, &limit)
     else:
         code = read_pickle(out, intake, &start, &limit)
-    out.stream_bytes = intake.consumed
+    if out.protocol < 0:
+        out.stream_bytes = intake.consumed
     if intake.cut is not None:
         out.truncation = cut_stream(intake.cut, out.t.read_events, whole_segments(&out.t))
     elif code == ERR_TRUNCATED:
@@ -518,6 +587,10 @@ def read(
             _tables.tables_salvage(&out.t)
             code = DONE
     if code == DONE:
+        if out.t.found > 1 and not pick:
+            raise several(out.t.found, out.found_names())
+        if pick > max(out.t.found, 1):
+            raise no_such_snapshot(pick, max(out.t.found, 1))
         if then is not None:
             out.protocol, out.stream_bytes = then(out)
         with nogil:

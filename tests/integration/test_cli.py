@@ -20,6 +20,7 @@ import pytest
 import memreplay
 from tests import build, oracle, oracle_measures
 from tests.conftest import ROOT
+from tests.kineto import Kineto
 
 EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 
@@ -441,3 +442,51 @@ def test_a_page_of_pytorchs_viewer_is_read_as_its_snapshot(tmp_path: Path) -> No
     done = run("peak", empty)
     assert done.returncode == 3
     assert "an HTML page without a snapshot in it" in done.stderr
+
+
+def test_a_trace_of_torch_profiler(tmp_path: Path) -> None:
+    base, new = tmp_path / "base.json", tmp_path / "new.json.gz"
+    for path, size in ((base, 1 << 20), (new, 3 << 20)):
+        trace = Kineto()
+        trace.span(0, 50, "train.py(3): main", "python_function").span(1, 40, "aten::empty")
+        total = 4 << 20
+        for step in range(6):
+            trace.span(step * 100, 90, f"ProfilerStep#{step}", "user_annotation")
+            for change in (size, -size):
+                total += change
+                time = step * 100 + (10 if change > 0 else 20)
+                trace.memory(time, 1 << 30, change, total, 16 << 20)
+        data = trace.json()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    (device,) = load("peak", new)["devices"]
+    assert device["peak_bytes"] == 7 << 20
+    assert device["trusted"]
+    assert device["reasons"] == ["from_profiler"]
+    assert [group["bytes"] for group in device["groups"]] == [4 << 20, 3 << 20]
+    points = load("timeline", new)["devices"][0]
+    assert points["peak_bytes"] == 7 << 20
+    assert [one["delta_bytes"] for one in load("diff", base, new)["devices"]] == [2 << 20]
+    assert load("peak", new, "--measure", "reserved")["devices"][0]["peak_bytes"] == 16 << 20
+    assert run("gate", new, "--max-peak", "7MiB", "--strict").returncode == 0
+    failed = run("gate", new, "--max-peak", "6MiB")
+    assert failed.returncode == 1
+    said = run("summary", new).stdout
+    assert "recorded by  torch.profiler, with the sizes of whole blocks" in said
+    assert "says nothing of segments, streams and pools" in " ".join(said.split())
+    assert load("steps", new)["devices"][0]["steps_total"] == 6
+
+
+def test_one_of_several_snapshots(tmp_path: Path) -> None:
+    plain = gzip.decompress(EXAMPLE.read_bytes())
+    other = build.dump(build.SnapshotBuilder().alloc(4096, 5000).build())
+    path = tmp_path / "two.pkl"
+    path.write_bytes(plain + other)
+    done = run("peak", path)
+    assert done.returncode == 3
+    assert "2 snapshots in one file; choose one: --pick 1, …, --pick 2" in done.stderr
+    assert load("peak", path, "--pick", "1") == {**load("peak", EXAMPLE), "file": str(path)}
+    assert load("peak", path, "--pick", "2")["devices"][0]["peak_bytes"] == 5000
+    assert run("convert", path, "-o", tmp_path / "out.pkl").returncode == 3
+    out = tmp_path / "second.pkl"
+    assert run("slice", path, "--pick", "2", "-o", out).returncode == 0
+    assert load("peak", out)["devices"][0]["peak_bytes"] == 5000

@@ -196,6 +196,7 @@ Examples:
 def app() -> None:
     """Replay PyTorch memory snapshots: exact peaks, and who held them.
 
-    Reads what torch.cuda.memory._dump_snapshot() writes, compressed or not. It needs neither torch
-    nor a GPU, and never runs anything that the file holds.
+    Reads what torch.cuda.memory._dump_snapshot() writes, compressed or not, the pages of PyTorch's
+    viewer, and torch.profiler's traces of memory. It needs neither torch nor a GPU, and never runs
+    anything that the file holds.
     """

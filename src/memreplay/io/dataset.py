@@ -56,15 +56,7 @@ def read_dataset(
     prelude = io.BytesIO(json.dumps(said["prelude"]).encode())
     native = _core.read(
         prelude.readinto,
-        (
-            limits.nesting_depth,
-            limits.string_bytes,
-            limits.stack_values,
-            limits.memo_entries,
-            limits.kept_values,
-            limits.rows,
-            limits.devices,
-        ),
+        limits.numbers(),
         None,
         False,
         bounds,

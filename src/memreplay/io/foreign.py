@@ -54,17 +54,18 @@ _CHROME = re.compile(
 )
 _JSON = (
     (
-        _CHROME,
-        "a trace of torch.profiler (Chrome's format)",
-        f"it has no allocator events; {RECORD}",
-    ),
-    (
         re.compile(r"\"schema\"\s*:\s*\"memreplay\.\w+/"),
         "what memreplay wrote as JSON",
         "name the snapshot that it was made of",
     ),
     (re.compile(r"\"nbformat\"|^\{\s*\"cells\"\s*:\s*\["), "a Jupyter notebook", _DUMP),
 )
+
+
+def is_profile(head: bytes) -> bool:
+    """Whether the file with this beginning is a trace of torch.profiler, in Chrome's format."""
+    text = _text(head) or ""
+    return text.lstrip()[:1] in ("{", "[") and _CHROME.search(text) is not None
 
 
 def told(head: bytes) -> Foreign | None:

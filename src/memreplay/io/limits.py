@@ -26,3 +26,15 @@ class Limits(Struct, frozen=True):
     decompression_ratio: int = 250
     """Plain bytes out of one compressed byte, where more than 64 MiB came out (real snapshots: 16
     to 17)."""
+
+    def numbers(self) -> tuple[int, int, int, int, int, int, int]:
+        """Those that the native reader checks, in the order in which it takes them."""
+        return (
+            self.nesting_depth,
+            self.string_bytes,
+            self.stack_values,
+            self.memo_entries,
+            self.kept_values,
+            self.rows,
+            self.devices,
+        )

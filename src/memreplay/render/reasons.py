@@ -163,6 +163,31 @@ REASONS: dict[str, Reason] = {
         "no recording: memreplay simulate made this snapshot of one, as an estimate",
         "",
     ),
+    "from_profiler": Reason(
+        "a torch.profiler trace: it has the sizes of whole blocks, not what was requested, and says"
+        " nothing of segments, streams and pools",
+        "",
+    ),
+    "no_blocks": Reason(
+        "a torch.profiler trace doesn't say in which blocks and segments its memory lay, so this"
+        " measure can't be replayed from it",
+        "dump with torch.cuda.memory._dump_snapshot()",
+    ),
+    "profiler_totals_disagree": Reason(
+        "the sums of the trace's memory events are not the totals that it gives beside them: events"
+        " are missing or out of order",
+        "profile again, or dump with torch.cuda.memory._dump_snapshot()",
+    ),
+    "profiler_without_reserved": Reason(
+        "the trace doesn't say what was reserved (Total Reserved is 0 throughout), so the 0 B shown"
+        " for it mean nothing",
+        "",
+    ),
+    "profiler_without_totals": Reason(
+        "the trace doesn't say what was allocated in all, so memory that was allocated before it"
+        " and never freed in it is missing",
+        "profile with a newer PyTorch, or dump with torch.cuda.memory._dump_snapshot()",
+    ),
     "fake_tensors": Reason(
         "an estimate under fake tensors (memreplay.estimate): no GPU ran it, and what some kernels"
         " take is missing",

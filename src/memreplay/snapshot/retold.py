@@ -55,15 +55,7 @@ def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:
     limits = Limits()
     native = _core.read(
         prelude.readinto,
-        (
-            limits.nesting_depth,
-            limits.string_bytes,
-            limits.stack_values,
-            limits.memo_entries,
-            limits.kept_values,
-            limits.rows,
-            limits.devices,
-        ),
+        limits.numbers(),
         None,
         False,
         None,

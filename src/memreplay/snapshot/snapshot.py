@@ -531,6 +531,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     stop: Moment | int | None = None,
     device: int | None = None,
     project: Sequence[str] = (),
+    pick: int | None = None,
 ) -> Snapshot:
     """Reads a snapshot.
 
@@ -557,6 +558,10 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     project : sequence of str, optional
         Which code is the user's: the folders that it lies in, as `/home/ana/gpt`, or the ends of
         them, as `gpt/models` or `transformers`. By default it is what is not installed.
+    pick : int, optional
+        Which snapshot of a file that holds several, from 1: pickles one after the other, a list or
+        a dict of snapshots, a page of PyTorch's viewer with several files. Without it, a file with
+        more than one is an error that says how many there are.
 
     Raises
     ------
@@ -569,6 +574,8 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     """
     limit = limits or Limits()
     span = EventRange(_moment(start), _moment(stop))
+    if pick is not None and pick < 1:
+        raise UsageError(f"no snapshot {pick}: snapshots in a file count from 1")
     dataset = find_dataset(source)
     if dataset is not None:
         from memreplay.io.dataset import read_dataset  # late: most sources are none
@@ -583,23 +590,24 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         assert progress is not None
         progress(stream.position(), stream.total)
 
+    show = advance if progress is not None else None
+    bounds = _bounds(start, stop, device)
+    following = ahead.next if stream.slow and several_cpus() else None
     try:
-        native = _core.read(
-            stream.readinto,
-            (
-                limit.nesting_depth,
-                limit.string_bytes,
-                limit.stack_values,
-                limit.memo_entries,
-                limit.kept_values,
-                limit.rows,
-                limit.devices,
-            ),
-            advance if progress is not None else None,
-            salvage,
-            _bounds(start, stop, device),
-            ahead.next if stream.slow and several_cpus() else None,
-        )
+        if _is_profile(stream.head):
+            from memreplay.io.profiled import read_profile  # late: few files are one
+
+            native = read_profile(stream.readinto, limit, show, bounds, following)
+        else:
+            native = _core.read(
+                stream.readinto,
+                limit.numbers(),
+                show,
+                salvage,
+                bounds,
+                following,
+                pick=pick or 0,
+            )
         if native.truncation is None:
             try:
                 stream.check_end(ahead.read_on)
@@ -628,6 +636,14 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     return _checked(
         Snapshot(native, stream.name, stream.kind, stream.total, device, span, project=project)
     )
+
+
+def _is_profile(head: bytes) -> bool:
+    if head.lstrip()[:1] not in (b"{", b"["):
+        return False
+    from memreplay.io.foreign import is_profile
+
+    return is_profile(head)
 
 
 def _checked(snap: Snapshot) -> Snapshot:

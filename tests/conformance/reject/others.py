@@ -31,7 +31,13 @@ CASES: dict[str, Reject] = {
     "a text": _holds("segments", "a text"),
     "bytes": _holds(b"segments", "bytes, a tuple or a set"),
     "a set": _holds(set(), "bytes, a tuple or a set"),
-    "a snapshot in a tuple": _holds((trace(EVENT),), "bytes, a tuple or a set"),
+    "a tuple": _holds((1.5, 2, 3), "bytes, a tuple or a set"),
+    "two snapshots": Reject(
+        build.dump({"before": trace(EVENT), "after": trace(EVENT)}),
+        SnapshotError,
+        "2 snapshots in one file: 1 'before', 2 'after'",
+    ),
+    "two pickles": Reject(_SOUND + _SOUND, SnapshotError, "2 snapshots in one file"),
     "a pair": _holds((1, 2), "a pair of numbers"),
     "torch.save of old": Reject(
         build.legacy_torch_save(), SnapshotError, r"a file that an old torch.save wrote"

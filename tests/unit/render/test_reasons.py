@@ -17,6 +17,7 @@ OF_SIMULATIONS = set(get_args(SimulationReason))
 
 # What else stands in quotes in analysis/trust/trust.py.
 OTHER_NAMES = {"max_entries", "trace_alloc_overflowed", "trace_alloc_max_entries"}
+OTHER_NAMES |= {"without_totals", "reserved_peak_bytes"}  # of what is noted of a trace
 OTHER_NAMES |= {"segment_alloc", "segment_map", "short_events", "release_lock_on_cudamalloc"}
 OTHER_NAMES |= {"free_requested"}
 

@@ -39,6 +39,8 @@ REMARKS = EXACT_ALL_THE_SAME - UNSEEN | {
     "blocks_assumed",
     "fake_tensors",
     "pending_at_start",
+    "from_profiler",
+    "profiler_without_reserved",
     "segment_events_unseen",
     "simulation_estimated",
 }
@@ -53,6 +55,15 @@ _EVENTS_LOST = {
     "unmatched_requests",
     "start_impossible",
     "measures_disagree",
+}
+
+# What a trace of torch.profiler never has, which `from_profiler` and `no_blocks` say.
+_NOT_IN_PROFILES = {
+    "blocks_assumed",
+    "blocks_disagree",
+    "blocks_misplaced",
+    "segments_disagree",
+    "skip_actions",
 }
 
 # What each block whose size is assumed may be larger by, at most.
@@ -73,6 +84,8 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
     reasons = _of_the_file(snap, replay)
     if "fake_tensors" in reasons and usage.measure not in ("requested", "held"):
         reasons.append("no_allocator")
+    if "from_profiler" in reasons and not _profiled(snap, usage):
+        reasons.append("no_blocks")
     if usage.measure == "reserved":
         # Where events are missing, some of them may be of segments.
         reasons += [one for one in _of_the_trace(replay) if one in _EVENTS_LOST]
@@ -135,6 +148,10 @@ def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
 def graded(reasons: Sequence[str]) -> Verdict:
     """The verdict of these reasons."""
     found = set(reasons)
+    if "from_profiler" in found:
+        # It has no blocks at all, and a free there is when the program lets go.
+        reasons = [one for one in reasons if one not in _NOT_IN_PROFILES]
+        found = set(reasons)
     return Verdict(
         trusted=found <= REMARKS, exact=found <= EXACT_ALL_THE_SAME, reasons=tuple(reasons)
     )
@@ -150,7 +167,10 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
     elif replay.events and _was_not_recorded(snap, replay):
         reasons.append("no_allocations")
     # A device that gave everything back has no segments, and needs none.
-    if not snap.has_segments or (replay.reconciliation_bytes and snap.segment_count == 0):
+    profiled = snap.recorder.get("recorder") == "torch.profiler"
+    if profiled:
+        reasons += _of_the_profiler(snap, replay)
+    elif not snap.has_segments or (replay.reconciliation_bytes and snap.segment_count == 0):
         reasons.append("no_segments")
     if overflowed(snap, replay.device):
         reasons.append("ring_overflow")
@@ -181,6 +201,34 @@ def _was_not_recorded(snap: Snapshot, replay: Replay) -> bool:
     # Of devices that were not read only the number of events is known; a dump leaves one.
     others = (n for device, n in snap.events_by_device.items() if device != replay.device)
     return "max_entries" not in snap.recorder and not any(n > 1 for n in others)
+
+
+def _of_the_profiler(snap: Snapshot, replay: Replay) -> list[str]:
+    """What a trace of torch.profiler leaves open, and whether its own totals are met."""
+    reasons = ["from_profiler"]
+    noted = snap.recorder.get("profiler")
+    noted = noted if isinstance(noted, dict) else {}
+    disagreeing, without = noted.get("disagreeing"), noted.get("without_totals")
+    if isinstance(disagreeing, dict) and str(replay.device) in disagreeing:
+        reasons.append("profiler_totals_disagree")
+    if isinstance(without, list) and replay.device in without:
+        reasons.append("profiler_without_totals")
+    if not _has_reserved(snap, replay.device):
+        reasons.append("profiler_without_reserved")
+    return reasons
+
+
+def _profiled(snap: Snapshot, usage: Usage) -> bool:
+    """Whether a trace of torch.profiler says what this measure is made of."""
+    if usage.measure in ("requested", "held"):
+        return True
+    return usage.measure == "reserved" and _has_reserved(snap, usage.replay.device)
+
+
+def _has_reserved(snap: Snapshot, device: int) -> bool:
+    noted = snap.recorder.get("profiler")
+    peaks = noted.get("reserved_peak_bytes") if isinstance(noted, dict) else None
+    return isinstance(peaks, dict) and str(device) in peaks
 
 
 def _of_the_trace(replay: Replay) -> list[str]:

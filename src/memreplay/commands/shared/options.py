@@ -324,7 +324,7 @@ def strict_option(function: F) -> F:
 
 
 def reading_options(function: F) -> F:
-    """--device, --from, --to, --salvage, --limit: what to read, as one argument `reading`."""
+    """--device, --from, --to, --salvage, --pick, --limit: what to read, as `reading`."""
     return _reading(function, _READING)
 
 
@@ -342,11 +342,12 @@ def _reading(function: F, options: Sequence[Callable[[Any], Any]]) -> F:
         start: Moment | None = None,
         stop: Moment | None = None,
         salvage: bool = False,
+        pick: int | None = None,
         **kwargs: Any,
     ) -> Any:
         config = kwargs.get("config")  # of config_options, which stands above these
         project, asked = (config.project(), bool(config.folders)) if config else ((), False)
-        reading = Reading(device, start, stop, salvage, limits, project, asked)
+        reading = Reading(device, start, stop, salvage, limits, project, pick, asked)
         return function(*args, reading=reading, **kwargs)
 
     for option in reversed(options):
@@ -396,6 +397,13 @@ _READING = (
         "--salvage",
         is_flag=True,
         help="Read the intact part of a file that is cut off, and say so.",
+    ),
+    click.option(
+        "--pick",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Read the N-th snapshot of a file that holds several (a list or a dict of snapshots,"
+        " or pickles one after the other).",
     ),
     limit_option,
 )

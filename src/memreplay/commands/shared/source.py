@@ -27,6 +27,7 @@ class Reading(Struct, frozen=True):
     salvage: bool = False
     limits: tuple[tuple[str, int], ...] = ()
     project: tuple[str, ...] = ()
+    pick: int | None = None
     project_asked: bool = False  # by an option, and not by a configuration that is of many files
 
 
@@ -60,6 +61,7 @@ def opened(
             stop=reading.stop,
             device=reading.device,
             project=reading.project,
+            pick=reading.pick,
         ) as snapshot,
     ):
         if snapshot.unknown_devices:
@@ -103,6 +105,7 @@ def _empty_range(snapshot: Snapshot, source: str | BinaryIO, reading: Reading) -
         source,
         limits=Limits(**dict(reading.limits)),
         salvage=reading.salvage,
+        pick=reading.pick,
         start=events - 1,
         device=device,
     ).replay(device)

@@ -62,6 +62,8 @@ def _recorded(run: RecordedRun) -> str:
         words.append(f"rank {run.rank} of {run.world_size}")
     if run.host:
         words.append(f"on {run.host}")
+    if run.by == "torch.profiler":
+        return "torch.profiler, with the sizes of whole blocks"
     whole = clean(f"memreplay {run.by}, {known} categories")
     return f"{whole}; {clean(', '.join(words))}" if words else whole
 

@@ -53,6 +53,7 @@ LIMITS = {
 # What the tables hold at most of one kind, whatever the limit (MAX_ROWS of engine/read/tables.pxd).
 MAX_ROWS = 1 << 27
 
+_LONGEST_NAME = 40  # characters of a key in an error
 # What Python programs save by accident, by the package it comes from: no sign of an attack.
 USUAL = {"collections", "datetime", "decimal", "numpy", "pathlib", "torch"}
 
@@ -103,6 +104,29 @@ def cut_stream(cut: TruncatedError, events: int, segments: int) -> TruncatedErro
             f"the file was cut off: copy or write it again, or {_salvaging(events, segments)}"
         )
     return cut
+
+
+def several(n: int, names: list[str | None]) -> SnapshotError:
+    """The error of a file with several snapshots of which none was chosen. `names` are the keys
+    that the first few stand under."""
+    told = [name and name[:_LONGEST_NAME] for name in names]
+    shown = ""
+    if any(told):
+        listed = (f"{i} {name!r}" if name else f"{i}" for i, name in enumerate(told, 1))
+        shown = f": {', '.join(listed)}{', …' if n > len(told) else ''}"
+    return SnapshotError(
+        f"{n} snapshots in one file{shown}",
+        hint=f"choose one: --pick 1, …, --pick {n}",
+    )
+
+
+def no_such_snapshot(pick: int, n: int) -> SnapshotError:
+    """The error of a snapshot that was chosen and is not there."""
+    there = "1 snapshot" if n == 1 else f"{n} snapshots"
+    return SnapshotError(
+        f"there is no snapshot {pick} in the file: it holds {there}",
+        hint="leave out --pick" if n == 1 else f"choose one: --pick 1, …, --pick {n}",
+    )
 
 
 def _limit_hint(name: str, allowed: int) -> str:

@@ -54,6 +54,7 @@ class Adding:
         device_free: _Numbers,
         has_device_free: _Numbers,
     ) -> None: ...
+    def carried(self, address: int, size: int, time: int) -> None: ...
     def segments(
         self,
         device: _Numbers,

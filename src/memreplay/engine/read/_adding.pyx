@@ -241,6 +241,15 @@ cdef class Adding:
                                      self.stack_of.buf.len)
         self._check(row)
 
+    def carried(self, address: int, size: int, time: int) -> None:
+        """An allocation that was live before the last trace began; before its events."""
+        cdef uint64_t row
+        if not self.tables.t.traces.len:
+            raise WrongRowError(0)
+        row = _adding.add_carried(&self.tables.t, <uint64_t> address, <int64_t> size,
+                                  <int64_t> time)
+        self._check(row)
+
     def segments(
         self, const int32_t[::1] device, const uint64_t[::1] address, const int64_t[::1] total,
         const int64_t[::1] allocated, const int64_t[::1] active, const int64_t[::1] requested,

@@ -68,6 +68,7 @@ cdef uint64_t decode(const Coded* c, uint64_t n, uint32_t* out) noexcept nogil
 cdef int add_trace(Tables* t, int32_t device) noexcept nogil
 cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil
+cdef uint64_t add_carried(Tables* t, uint64_t address, int64_t size, int64_t time) noexcept nogil
 cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
                            const uint32_t* stack_of, uint64_t stacks) noexcept nogil
 cdef uint64_t add_blocks(Tables* t, const BlockColumns* c, uint64_t n, const uint32_t* stack_of,

@@ -105,6 +105,26 @@ cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uin
     return ALL_FIT
 
 
+cdef uint64_t add_carried(Tables* t, uint64_t address, int64_t size, int64_t time) noexcept nogil:
+    # What was live before the events of the trace that was added last: as a slice says it, but it
+    # is no event of the trace, and has no number there.
+    cdef Event e
+    cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
+    if not is_size(size):
+        return 0
+    event_clear(&e)
+    e.action = A_ALLOC
+    e.address = address
+    e.size = size
+    e.time = time
+    e.carried = True
+    if push_event(t, &e) == OK:
+        t.read_events -= 1
+        if trace.window != NULL:
+            trace.window.index -= 1
+    return ALL_FIT
+
+
 cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
                            const uint32_t* stack_of, uint64_t stacks) noexcept nogil:
     cdef Segment* s

@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.cursor cimport Cursor
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.limits cimport Limits
+from memreplay.engine.read.profile cimport Profile
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport Value
 
@@ -30,6 +31,7 @@ cdef struct JSONReader:
     uint64_t need        # bytes that the token at the cursor needs at least
     uint8_t expect       # at the top
     bint skipped_mark    # the byte order mark was looked for
+    Profile* profile     # where a trace of torch.profiler goes instead of tables, or NULL
 
 
 cdef int json_init(JSONReader* r, Tables* tables, const Limits* limits) noexcept nogil

@@ -12,12 +12,18 @@ from memreplay.engine.base.hashmap cimport NONE32, spans_intern
 from memreplay.engine.read.keys cimport role_of_item, role_of_value
 from memreplay.engine.read.memo cimport INDEX_MASK
 from memreplay.engine.read.opening cimport open_container, within_input
+from memreplay.engine.read.profile cimport place_of, profile_open, profile_set, text_wanted
 from memreplay.engine.base.reals cimport REAL_LIMIT, is_json_name, is_real, real_of
 from memreplay.engine.read.shapes cimport append_item, set_item
 from memreplay.engine.base.status cimport *
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.text cimport hex_value, parse_decimal, put_utf8
 from memreplay.engine.read.value cimport *
+from memreplay.engine.read.wrapped cimport *
+
+cdef enum:
+    DEEPEST_NAMES = 8    # levels down to which the keys of unknown dicts are looked at
+
 
 
 cdef int json_init(JSONReader* r, Tables* tables, const Limits* limits) noexcept nogil:
@@ -64,13 +70,17 @@ cdef inline int attach(JSONReader* r, const Value* v) noexcept nogil:
     cdef Value key
     if level == NULL:
         r.expect = NOTHING
-        if v.kind == V_ROOT or v.kind == V_SEGMENTS:
+        if r.profile != NULL:
+            return OK
+        if v.kind == V_ROOT or v.kind == V_SEGMENTS or r.tables.unwrapped:
             if v.kind == V_SEGMENTS:
                 r.tables.has_segments = r.tables.bare_list
             return OK
         r.tables.status.a = v.kind
         return fail(&r.tables.status, ERR_SHAPE, "top")
     level.expect = A_COMMA_OR_END
+    if r.profile != NULL:
+        return profile_set(r.profile, &level.container, level.key, v)
     if is_list(level.container.kind):
         return append_item(r.tables, &level.container, v)
     key.kind = V_STR
@@ -82,8 +92,56 @@ cdef inline int attach(JSONReader* r, const Value* v) noexcept nogil:
 cdef inline bint is_dropped(JSONReader* r) noexcept nogil:
     # Whether the value that comes next goes nowhere.
     cdef Level* level = top_level(r)
+    if r.profile != NULL:
+        return level == NULL or not text_wanted(r.profile, &level.container, level.key)
     return level != NULL and (level.container.kind == V_SKIP_LIST
                               or level.container.kind == V_SKIP_DICT)
+
+
+cdef inline bint names_matter(JSONReader* r) noexcept nogil:
+    # Whether the key that comes next is looked at.
+    if r.profile != NULL:
+        return top_level(r).container.num != 0
+    return not is_dropped(r) or r.levels.len <= DEEPEST_NAMES
+
+
+cdef void look_for_snapshot(JSONReader* r) noexcept nogil:
+    # In the innermost dict a list of a snapshot's begins.
+    cdef Tables* t = r.tables
+    cdef Level* levels = <Level*> r.levels.data
+    cdef size_t at = r.levels.len - 1
+    cdef Value* owner = &levels[at].container
+    cdef Value name
+    cdef size_t i
+    name.kind = V_NONE
+    if at and is_dict(levels[at - 1].container.kind):
+        name.kind = V_STR
+        name.idx = levels[at - 1].key
+    if owner.kind == V_ROOT:
+        if not t.adopted:
+            settle_snapshot(owner, count_snapshot(t, &name))
+        return
+    if at > DEEPEST_NAMES or not (
+            (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
+            or (owner.kind == V_SEGMENT and may_wrap(t, V_SEGMENT))):
+        return
+    for i in range(at):
+        if not may_wrap(t, levels[i].container.kind):
+            return
+    if not t.adopted:
+        for i in range(at):
+            make_unknown(&levels[i].container)
+        forget_bare_list(t)
+    t.unwrapped = True
+    settle_snapshot(owner, count_snapshot(t, &name))
+
+
+cdef inline int push_level(JSONReader* r, Level* level, bint a_list) noexcept nogil:
+    level.key = 0
+    level.expect = A_VALUE_OR_END if a_list else A_KEY_OR_END
+    if push_item(&r.levels, level) < 0:
+        return fail(&r.tables.status, ERR_MEMORY, "JSON")
+    return OK
 
 
 cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
@@ -93,6 +151,13 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
     cdef uint32_t parent_idx = 0
     if r.levels.len >= r.limits.depth:
         return fail_limit(&r.tables.status, "nesting_depth", r.levels.len + 1, r.limits.depth)
+    if r.profile != NULL:
+        level.container.kind = V_SKIP_LIST if a_list else V_SKIP_DICT
+        level.container.idx = 0
+        level.container.num = place_of(r.profile, NULL if parent == NULL else &parent.container,
+                                       0 if parent == NULL else parent.key, a_list)
+        profile_open(r.profile, &level.container)
+        return push_level(r, &level, a_list)
     if parent == NULL:
         role = V_SEGMENTS if a_list else V_ROOT
         r.tables.bare_list = a_list
@@ -100,6 +165,8 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
         role = role_of_item(parent.container.kind, a_list)
         parent_idx = parent.container.idx
     else:
+        if tells_snapshot(parent.key, a_list):
+            look_for_snapshot(r)
         role = role_of_value(parent.container.kind, parent.key, a_list)
         parent_idx = parent.container.idx
     if role == V_TRACE:
@@ -110,11 +177,7 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
         return r.tables.status.code
     if open_container(r.tables, role, parent_idx, &level.container) != OK:
         return r.tables.status.code
-    level.key = 0
-    level.expect = A_VALUE_OR_END if a_list else A_KEY_OR_END
-    if push_item(&r.levels, &level) < 0:
-        return fail(&r.tables.status, ERR_MEMORY, "JSON")
-    return OK
+    return push_level(r, &level, a_list)
 
 
 cdef int close_level(JSONReader* r) noexcept nogil:
@@ -324,7 +387,7 @@ cdef int json_token(JSONReader* r, const uint8_t** pp) noexcept nogil:
             return close_level(r)
         if c != 34:
             return broken(r, "a key is missing")
-        code = read_string(r, pp, not is_dropped(r), &id)
+        code = read_string(r, pp, names_matter(r), &id)
         if code == OK:
             top_level(r).key = id
             expect[0] = A_COLON

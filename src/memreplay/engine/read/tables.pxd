@@ -279,6 +279,12 @@ cdef struct Tables:
     bint saw_segments, saw_traces, saw_annotations       # such a list was opened
     bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
     bint bare_list
+    # Snapshots inside of other data, or of several in one file: see wrapped.pxd.
+    uint64_t pick                    # which of them is wanted, from 1; 0 is the only one
+    uint64_t found                   # how many there are so far
+    bint adopted                     # the one that is wanted was found
+    bint unwrapped                   # and it does not stand at the top
+    Buf found_names                  # u32 string id or NONE32: where each of the first few stands
     bint salvaged                    # the input was cut off: what is here is its whole part
     bint windowed                    # a trace begins with carried events: it has a window
     bint open_event                  # row `events` is being filled, in `event`

@@ -47,6 +47,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
     buf_init(&t.unknown_items, sizeof(UnknownItem))
     buf_init(&t.pair_of, 8)
     buf_init(&t.text, 1)
+    buf_init(&t.found_names, 4)
     t.frame_owner = NONE32
     t.list_owner = NONE32
     t.hist_block = NONE32
@@ -97,6 +98,7 @@ cdef void tables_free(Tables* t) noexcept nogil:
     spans_free(&t.stacks)
     spans_free(&t.pairs)
     buf_free(&t.nodes)
+    buf_free(&t.found_names)
     tables_free_reading(t)
 
 

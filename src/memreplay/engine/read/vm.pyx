@@ -8,6 +8,7 @@ refill.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 from memreplay.engine.base.cursor cimport *
+from memreplay.engine.read.enclosing cimport role_in
 from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
 from memreplay.engine.read.frames cimport fast_list
 from memreplay.engine.base.growbuf cimport *
@@ -99,6 +100,8 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
     cdef uint32_t role
     if not vm.started:
         vm.started = True
+        if vm.tables.found:   # in a pickle before this one
+            return V_SKIP_LIST if a_list else V_SKIP_DICT
         vm.tables.bare_list = a_list
         return V_SEGMENTS if a_list else V_ROOT
     if base >= 2:
@@ -118,7 +121,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
             return V_NODE_LIST if a_list else V_NODE_DICT
         elif top.kind == V_STR:
             if under != NULL and is_dict(under.kind) and (n - base) & 1:
-                role = role_of_value(under.kind, top.idx, a_list)
+                role = role_in(vm, under, top.idx, a_list)
                 if role != V_UNSET:
                     parent[0] = under.idx
                     return role
@@ -127,7 +130,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                                     (<Node*> vm.tables.nodes.data)[s[n - 2].idx].first != NONE32):
                     return V_SKIP_LIST if a_list else V_SKIP_DICT
             if n >= base + 2 and is_dict(s[n - 2].kind):
-                role = role_of_value(s[n - 2].kind, top.idx, a_list)
+                role = role_in(vm, &s[n - 2], top.idx, a_list)
                 if role != V_UNSET:
                     parent[0] = s[n - 2].idx
                     return role
@@ -667,7 +670,9 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             code = fail(&t.status, ERR_SHAPE, "a FRAME that ends after the pickle does")
         if code == OK:
             v = values(vm)[vm.stack.len - 1]
-            if v.kind != V_ROOT and v.kind != V_SEGMENTS:
+            # A tuple, or what the snapshot was found in.
+            if (v.kind != V_ROOT and v.kind != V_SEGMENTS and not t.unwrapped
+                    and not (t.found and v.kind == V_OPAQUE)):
                 code = fail(&t.status, ERR_SHAPE, "top")
                 t.status.a = v.kind
             else:

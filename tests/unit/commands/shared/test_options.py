@@ -49,6 +49,7 @@ def test_defaults(runner: CliRunner) -> None:
         "salvage": False,
         "limits": [],
         "project": [],
+        "pick": None,
         "project_asked": False,
         "top": 20,
         "by": None,

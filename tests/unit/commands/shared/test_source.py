@@ -51,6 +51,7 @@ def test_what_to_read_reaches_the_library(library: FakeLibrary) -> None:
             "salvage": True,
             "limits": Limits(),
             "project": (),
+            "pick": None,
         }
 
 

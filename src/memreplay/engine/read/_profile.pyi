@@ -1,0 +1,42 @@
+"""The façade over a torch.profiler trace: its memory events, their stacks, and its spans."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, final
+
+from typing_extensions import Never
+
+from memreplay.engine.read.column import Column
+
+# A contiguous buffer: NumPy's arrays are not typed as buffers before Python 3.12.
+_Numbers: TypeAlias = Any
+
+PYTHON_FRAME: Final[int]
+OOM: Final[int]
+ALLOCATED: Final[int]
+RESERVED: Final[int]
+BROKEN: Final[int]
+OP: Final[int]
+PYTHON: Final[int]
+ANNOTATION: Final[int]
+
+@final
+class Profile:
+    """A trace that was read. Made by `read`."""
+
+    stream_bytes: int
+    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
+    @property
+    def has_events(self) -> bool: ...
+    @property
+    def base_ns(self) -> int: ...
+    def memory(self) -> Column: ...
+    def spans(self) -> Column: ...
+    def text(self, i: int) -> bytes: ...
+    def nest(self, order: _Numbers) -> tuple[Column, Column, Column]: ...
+
+def read(
+    readinto: Callable[[memoryview], int | None],
+    limits: tuple[int, int, int, int, int, int, int],
+    progress: Callable[[int], object] | None = None,
+    ahead: Callable[[], tuple[bytearray, int, int, BaseException | None]] | None = None,
+) -> Profile: ...

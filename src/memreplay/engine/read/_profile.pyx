@@ -1,0 +1,137 @@
+"""The façade over a torch.profiler trace: its memory events, their stacks, and its spans.
+
+No algorithm is in here.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay._core cimport error_of, new_seed
+from memreplay.engine.base.cursor cimport Cursor
+from memreplay.engine.base.hashmap cimport span_at, spans_len
+from memreplay.engine.base.limits cimport Limits
+from memreplay.engine.base.status cimport DONE, ERR_MEMORY, OK
+from memreplay.engine.read cimport json as _json
+from memreplay.engine.read cimport nesting as _nesting
+from memreplay.engine.read cimport profile as _rows
+from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.read.column cimport Column, column
+from memreplay.engine.read.intake cimport Intake
+
+PYTHON_FRAME = _nesting.PYTHON_FRAME
+OOM, ALLOCATED, RESERVED, BROKEN = (
+    _rows.M_OOM, _rows.M_ALLOCATED, _rows.M_RESERVED, _rows.M_BROKEN
+)
+OP, PYTHON, ANNOTATION = _rows.SPAN_OP, _rows.SPAN_PYTHON, _rows.SPAN_ANNOTATION
+
+
+@cython.final
+cdef class Profile:
+    """A trace that was read. Made by `read`."""
+
+    cdef _tables.Tables t
+    cdef _rows.Profile p
+    cdef _nesting.Nesting n
+    cdef readonly uint64_t stream_bytes
+
+    def __cinit__(self):
+        memset(&self.t, 0, sizeof(_tables.Tables))
+        memset(&self.p, 0, sizeof(_rows.Profile))
+        memset(&self.n, 0, sizeof(_nesting.Nesting))
+
+    def __init__(self):
+        raise TypeError("profiles are made by read()")
+
+    def __dealloc__(self):
+        _rows.profile_free(&self.p)
+        _nesting.nesting_free(&self.n)
+        _tables.tables_free(&self.t)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether there is a list of events."""
+        return self.p.has_events
+
+    @property
+    def base_ns(self) -> int:
+        """Nanoseconds since the epoch that all times count from; 0 where they count from there."""
+        return self.p.base_ns
+
+    def memory(self) -> Column:
+        """The bytes of the memory events, a MemoryRow of profile.pxd each, in their order."""
+        return column(self, self.p.memory.data,
+                      self.p.memory.len * sizeof(_rows.MemoryRow), b"B")
+
+    def spans(self) -> Column:
+        """The bytes of the spans, a SpanRow each, in their order."""
+        return column(self, self.p.spans.data, self.p.spans.len * sizeof(_rows.SpanRow), b"B")
+
+    def text(self, i: int) -> bytes:
+        """Text i, as UTF-8. Raises IndexError."""
+        cdef size_t n = 0
+        cdef const unsigned char* p
+        if not 0 <= i < spans_len(&self.t.strings):
+            raise IndexError(i)
+        p = span_at(&self.t.strings, <uint32_t> i, &n)
+        return p[:n]
+
+    def nest(self, const uint32_t[::1] order) -> tuple:
+        """(u32 the stack of each memory event, u64 where each stack begins in the next, in bytes,
+        u32 codes of frames, innermost first). `order`: spans, and behind them memory events, by
+        thread and time. Stack 0 has no frames. Once for a profile."""
+        cdef uint64_t n = order.shape[0]
+        cdef uint64_t rows = self.p.spans.len + self.p.memory.len
+        cdef uint64_t seed = new_seed()
+        cdef uint64_t i
+        cdef int code
+        if self.n.stack_of.itemsize:
+            raise ValueError("the stacks were made before")
+        for i in range(n):
+            if order[i] >= rows:
+                raise IndexError(order[i])
+        with nogil:
+            code = _nesting.nesting_init(&self.n, seed)
+            if code == OK and n:
+                code = _nesting.nest(&self.n, &self.p.spans, &self.p.memory, &order[0], n)
+        if code != OK:
+            raise MemoryError
+        return (
+            column(self, self.n.stack_of.data, self.n.stack_of.len, b"I"),
+            column(self, self.n.stacks.offsets.data, self.n.stacks.offsets.len, b"Q"),
+            column(self, self.n.stacks.data.data, self.n.stacks.data.len // 4, b"I"),
+        )
+
+
+def read(readinto, limits, progress=None, ahead=None) -> Profile:
+    """Reads a trace of torch.profiler as JSON; the arguments are those of `_core.read`.
+
+    Raises SnapshotError and its kin with the byte at fault.
+    """
+    cdef Profile out = Profile.__new__(Profile)
+    cdef Intake intake = Intake(readinto, ahead, progress)
+    cdef _json.JSONReader reader
+    cdef Cursor start
+    cdef Limits limit
+    cdef int code
+    (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
+     limit.devices) = limits
+    _tables.tables_init(&out.t, new_seed())
+    out.t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
+    if out.t.status.code != OK or _rows.profile_init(&out.p, &out.t) != OK:
+        raise MemoryError
+    memset(&start, 0, sizeof(Cursor))
+    intake.refill(&start, 1)
+    code = _json.json_init(&reader, &out.t, &limit)
+    reader.cur = start
+    reader.profile = &out.p
+    try:
+        if code == OK:
+            code = intake.drive(&reader, _json.json_step_any, &reader.cur, &reader.need)
+    finally:
+        _json.json_free(&reader)
+    out.stream_bytes = intake.consumed
+    if intake.cut is not None:
+        raise intake.cut
+    if code != DONE:
+        raise error_of(&out.t.status)
+    return out

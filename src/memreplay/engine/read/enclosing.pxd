@@ -1,0 +1,58 @@
+# The role of a value in a pickle's dict, which may show that the dict is a snapshot: wrapped.pxd.
+from libc.stdint cimport uint32_t
+from memreplay.engine.read.keys cimport role_of_value
+from memreplay.engine.read.stack cimport POSITION, values
+from memreplay.engine.read.tables cimport Tables
+from memreplay.engine.read.value cimport *
+from memreplay.engine.read.vm cimport VM
+from memreplay.engine.read.wrapped cimport *
+
+
+cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
+    # Whether all containers that stack position `at` is in are unknown ones. A container lies below
+    # the MARK of its items, or right below its only item or that one's key. What else lies there
+    # stands beside it.
+    cdef const Value* s = values(vm)
+    cdef const uint32_t* marks = <const uint32_t*> vm.marks.data
+    cdef size_t i, position
+    for i in range(vm.marks.len):
+        position = marks[i] & POSITION
+        if 0 < position < at and not may_wrap(vm.tables, s[position - 1].kind):
+            return False
+    if at and is_list(s[at - 1].kind) and not may_wrap(vm.tables, s[at - 1].kind):
+        return False
+    # A snapshot that was found has items already: the next one follows in the same tuple.
+    return (at < 2 or s[at - 1].kind != V_STR or not is_dict(s[at - 2].kind)
+            or s[at - 2].kind == V_ROOT or may_wrap(vm.tables, s[at - 2].kind))
+
+
+cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
+    # `owner` is a dict on the stack in which a list of a snapshot's begins.
+    cdef Tables* t = vm.tables
+    cdef Value* s = values(vm)
+    cdef size_t at = <size_t> (owner - s)
+    cdef const Value* name = NULL if at == 0 else &s[at - 1]
+    cdef size_t i
+    if owner.kind == V_ROOT:
+        if not t.adopted:
+            settle_snapshot(owner, count_snapshot(t, name))
+        return
+    if at > DEEPEST_WRAPPED or not (
+            (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
+            or (owner.kind == V_SEGMENT and may_wrap(t, V_SEGMENT))):
+        return
+    if not is_in_unknown(vm, at):
+        return
+    if not t.adopted:
+        for i in range(at):
+            make_unknown(&s[i])
+        forget_bare_list(t)
+    t.unwrapped = True
+    settle_snapshot(owner, count_snapshot(t, name))
+
+
+cdef inline uint32_t role_in(VM* vm, Value* owner, uint32_t key, bint a_list) noexcept nogil:
+    # The role of a container that is the value of `key` in the dict `owner`.
+    if tells_snapshot(key, a_list):
+        look_for_snapshot(vm, owner)
+    return role_of_value(owner.kind, key, a_list)

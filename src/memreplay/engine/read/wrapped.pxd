@@ -1,0 +1,76 @@
+# Snapshots that do not stand alone at the top: in a dict, a list or a tuple, or one of several.
+#
+# A dict with the key `segments` or `device_traces` and a list under it, in nothing but unknown
+# containers, is a snapshot. Those of a file are counted in its order, over all its pickles; the one
+# that is wanted becomes V_ROOT, and the others stay unknown data.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport strlen
+from memreplay.engine.base.growbuf cimport push_u32
+from memreplay.engine.base.hashmap cimport NONE32, spans_intern
+from memreplay.engine.read.keys cimport K_DEVICE_TRACES, K_SEGMENTS
+from memreplay.engine.read.tables cimport Tables
+from memreplay.engine.read.value cimport *
+
+cdef enum:
+    COUNTED = 1          # `num` of an unknown dict on the stack that was counted as a snapshot
+    NAMES_KEPT = 8
+    DEEPEST_WRAPPED = 4096   # values below a snapshot; who has more is no wrapper
+
+
+cdef inline bint tells_snapshot(uint32_t key, bint a_list) noexcept nogil:
+    return a_list and (key == K_SEGMENTS or key == K_DEVICE_TRACES)
+
+
+cdef inline bint may_wrap(const Tables* t, uint32_t kind) noexcept nogil:
+    # Whether a snapshot may stand behind or in a value of this kind that lies below it.
+    if kind == V_ROOT:
+        return not t.adopted   # inside of a snapshot all is its own, or unknown
+    if kind == V_SEGMENTS or kind == V_SEGMENT:
+        return t.bare_list and not t.adopted and t.blocks.len == 0
+    return kind <= V_PAIR or kind == V_SKIP_LIST or kind == V_SKIP_DICT
+
+
+cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:
+    # One more; whether it is the one that is wanted. `name` is what it stands under, or NULL.
+    cdef uint32_t id = NONE32
+    cdef char[32] digits
+    t.found += 1
+    if t.found <= NAMES_KEPT:
+        if name != NULL and name.kind == V_STR:
+            id = name.idx
+        elif name != NULL and name.kind == V_INT:
+            snprintf(digits, sizeof(digits), b"%lld", <long long> <int64_t> name.num)
+            id = spans_intern(&t.strings, digits, strlen(digits))
+        push_u32(&t.found_names, id)
+    if t.adopted or (t.pick and t.pick != t.found):
+        return False
+    t.adopted = True
+    return True
+
+
+cdef inline void make_unknown(Value* v) noexcept nogil:
+    # A container below a snapshot, which was taken for the snapshot itself.
+    if v.kind == V_ROOT or v.kind == V_SEGMENT:
+        v.kind = V_SKIP_DICT
+        v.idx = 0
+        v.num = 0
+    elif v.kind == V_SEGMENTS:
+        v.kind = V_SKIP_LIST
+        v.idx = 0
+
+
+cdef inline void forget_bare_list(Tables* t) noexcept nogil:
+    # The list at the top is of snapshots, not of segments.
+    if t.bare_list:
+        t.bare_list = False
+        t.saw_segments = False
+        t.segments.len = 0
+        t.attached_segments = 0
+
+
+cdef inline void settle_snapshot(Value* v, bint wanted) noexcept nogil:
+    # The dict that was counted.
+    v.kind = V_ROOT if wanted else V_SKIP_DICT
+    v.idx = 0
+    v.num = COUNTED

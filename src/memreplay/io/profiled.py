@@ -1,0 +1,332 @@
+"""Reads the memory events of a torch.profiler trace (Kineto's JSON) as the events of a snapshot.
+
+The trace says which bytes the allocator handed out and took back, when, on which device, and what
+was allocated in all afterwards. It doesn't say which blocks and segments these bytes were in, nor
+what was requested: the sizes are those of whole blocks. The native reader picks the events out of
+the JSON; here they are sorted and checked as columns.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+import memreplay._core as _core
+from memreplay.engine.read import _profile
+from memreplay.errors import LimitError, SnapshotError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.engine.read._adding import Adding
+    from memreplay.io.limits import Limits
+
+    Fill = Callable[[memoryview], int]
+    Ahead = Callable[[], tuple[bytearray, int, int, BaseException | None]]
+
+RECORDER = "torch.profiler"  # in what the snapshot notes of its recorder
+DUMP = "or dump a snapshot with torch.cuda.memory._dump_snapshot(path)"
+CPU = 0  # c10::DeviceType
+ABSENT = _core.ABSENT_ID
+_ALLOC, _FREE, _OOM, _MAP, _UNMAP = map(
+    _core.ACTIONS.index, ("alloc", "free_completed", "oom", "segment_map", "segment_unmap")
+)
+# The rows of engine/read/profile.pxd.
+MEMORY = np.dtype(
+    [
+        *(("time", "f8"), ("pid", "u8"), ("tid", "u8"), ("address", "u8"), ("size", "i8")),
+        *(("allocated", "i8"), ("reserved", "i8"), ("device_type", "i4"), ("device", "i4")),
+        *(("flags", "u4"), ("unused", "u4")),
+    ]
+)
+SPAN = np.dtype(
+    [
+        *(("begin", "f8"), ("duration", "f8"), ("pid", "u8"), ("tid", "u8")),
+        *(("name", "u4"), ("kind", "u4")),
+    ]
+)
+# How the profiler names a Python call; it also has built-in functions and modules.
+_CALL = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
+_ROUND = 1 << 21
+
+
+class _Trace(NamedTuple):
+    """The memory events of one device in their order, and what was there before the first."""
+
+    rows: NDArray[np.void]
+    at: NDArray[np.int64]  # their places among all memory events
+    before_bytes: int  # allocated before, and never freed
+    disagreeing: int  # events after which the trace's own total is another one
+    has_totals: bool
+
+
+def read_profile(
+    readinto: Fill,
+    limits: Limits,
+    progress: Callable[[int], object] | None,
+    bounds: tuple[int, int, int, int, int] | None,
+    ahead: Ahead | None,
+) -> _core.Tables:
+    """The memory events of a trace, as tables.
+
+    Raises
+    ------
+    SnapshotError
+        It is damaged, or has no memory events of a device other than the CPU.
+    """
+    numbers = limits.numbers()
+    profile = _profile.read(readinto, numbers, progress, ahead)
+    memory: NDArray[np.void] = np.asarray(profile.memory()).view(MEMORY)
+    spans: NDArray[np.void] = np.asarray(profile.spans()).view(SPAN)
+    traces = _traces(memory, limits)
+    prelude = {
+        "device_traces": [],
+        "external_annotations": [],
+        "memreplay": {"recorder": RECORDER, "profiler": _notes(memory, traces)},
+    }
+
+    def then(tables: _core.Tables) -> tuple[int, int]:
+        from memreplay.engine.read._adding import Adding
+
+        _Filling(Adding(tables), profile, memory, spans).fill(traces)
+        return -1, profile.stream_bytes
+
+    source = io.BytesIO(json.dumps(prelude).encode())
+    return _core.read(source.readinto, numbers, None, False, bounds, None, then)
+
+
+def _traces(memory: NDArray[np.void], limits: Limits) -> dict[int, _Trace]:
+    """The events of each device. Raises SnapshotError where there are none, or damaged ones."""
+    if not len(memory):
+        raise SnapshotError(
+            "not a memory snapshot, but a trace of torch.profiler without memory events",
+            hint=f"profile with profile_memory=True, {DUMP}",
+        )
+    broken = int(np.count_nonzero(memory["flags"] & _profile.BROKEN))
+    if broken:
+        raise SnapshotError(
+            f"{broken:,} of the trace's {len(memory):,} memory events have no address, size or"
+            " time, or one that is impossible",
+            hint=f"profile again, {DUMP}",
+        )
+    at = np.flatnonzero(memory["device_type"] != CPU)
+    if not len(at):
+        raise SnapshotError(
+            "a trace of torch.profiler whose memory events are all of the CPU",
+            hint=f"profile a program that uses a GPU, {DUMP}",
+        )
+    kinds = np.unique(memory["device_type"][at])
+    if len(kinds) > 1:
+        raise SnapshotError(
+            f"a trace of torch.profiler with memory of {len(kinds)} kinds of devices (Device Type"
+            f" {', '.join(map(str, kinds.tolist()))}): which one is meant isn't known",
+            hint=f"profile one kind, {DUMP}",
+        )
+    devices = np.unique(memory["device"][at]).tolist()
+    if devices[0] < 0 or devices[-1] >= limits.devices:
+        wrong = devices[0] if devices[0] < 0 else devices[-1]
+        raise LimitError(
+            f"a memory event of device {wrong}; devices count from 0 to below {limits.devices}",
+            hint="raise it with --limit devices=N if the file is known to be good",
+        )
+    return {device: _trace(memory, at[memory["device"][at] == device]) for device in devices}
+
+
+def _trace(memory: NDArray[np.void], at: NDArray[np.int64]) -> _Trace:
+    # Traces of several threads lie one after the other in the file.
+    at = at[np.argsort(memory["time"][at], kind="stable")]
+    rows = memory[at]
+    change = np.where(rows["flags"] & _profile.OOM, 0, rows["size"])
+    told = np.flatnonzero(rows["flags"] & _profile.ALLOCATED)
+    if not len(told):
+        return _Trace(rows, at, 0, 0, has_totals=False)
+    total = np.cumsum(change)
+    start = int(rows["allocated"][told[0]] - total[told[0]])
+    disagreeing = int(np.count_nonzero(start + total[told] != rows["allocated"][told]))
+    before = start - _freed_of_before(rows["address"], change)
+    return _Trace(rows, at, max(before, 0), disagreeing + (before < 0), has_totals=True)
+
+
+def _freed_of_before(address: NDArray[np.uint64], change: NDArray[np.int64]) -> int:
+    """The bytes of what was there before the first event and is freed: the first that the trace
+    says of an address is its free."""
+    there = np.flatnonzero(change)
+    _, first = np.unique(address[there], return_index=True)
+    sizes = change[there[first]]
+    return int(-sizes[sizes < 0].sum())
+
+
+def _notes(memory: NDArray[np.void], traces: dict[int, _Trace]) -> dict[str, object]:
+    """What the snapshot says of the trace beside its events."""
+    found: dict[str, object] = {
+        "cpu_events": int(np.count_nonzero(memory["device_type"] == CPU)),
+        "disagreeing": {str(d): one.disagreeing for d, one in traces.items() if one.disagreeing},
+        "without_totals": [d for d, one in traces.items() if not one.has_totals],
+    }
+    reserved = {str(device): int(one.rows["reserved"].max()) for device, one in traces.items()}
+    found["reserved_peak_bytes"] = {key: peak for key, peak in reserved.items() if peak > 0}
+    return found
+
+
+class _Filling:
+    """Fills the tables of a snapshot with the events, their stacks, and the annotations."""
+
+    def __init__(
+        self,
+        adding: Adding,
+        profile: _profile.Profile,
+        memory: NDArray[np.void],
+        spans: NDArray[np.void],
+    ) -> None:
+        self.adding = adding
+        self.profile = profile
+        self.memory = memory
+        self.spans = spans
+
+    def fill(self, traces: dict[int, _Trace]) -> None:
+        """All of it, in the order in which tables are filled."""
+        stack_of = self._stacks(np.concatenate([one.at for one in traces.values()]))
+        self._annotations(list(traces))
+        for device in range(1 + max(traces)):
+            self.adding.trace(device)
+            if device in traces:
+                self._events(traces[device], stack_of)
+
+    def _times(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Microseconds since the epoch, rounded down."""
+        whole, rest = divmod(self.profile.base_ns, 1000)
+        found: NDArray[np.int64] = np.floor(times + rest / 1000).astype(np.int64) + whole
+        return found
+
+    def _events(self, trace: _Trace, stack_of: NDArray[np.uint32]) -> None:
+        rows = trace.rows
+        times = self._times(rows["time"])
+        # Behind all blocks: where what follows lay isn't known.
+        end = int(rows["address"].max()) + int(np.abs(rows["size"]).max())
+        free = (end // _ROUND + 1) * _ROUND if end < 2**62 else _ROUND
+        if trace.before_bytes:
+            self.adding.carried(free, trace.before_bytes, int(times[0]))
+            free += (trace.before_bytes // _ROUND + 1) * _ROUND
+        failed = (rows["flags"] & _profile.OOM) != 0
+        action = np.where(failed, _OOM, np.where(rows["size"] < 0, _FREE, _ALLOC)).astype("u1")
+        address = np.where(failed, np.uint64(0), rows["address"])
+        # What was reserved in all changed before these events: said as memory that is mapped behind
+        # all blocks, so that the sum is the trace's. Where it lies isn't known.
+        reserved = rows["reserved"]
+        at = np.flatnonzero(np.diff(reserved, prepend=0))
+        before = np.concatenate([[0], reserved])[at]
+        grown = reserved[at] - before
+        action = np.insert(action, at, np.where(grown > 0, _MAP, _UNMAP))
+        lowest = np.minimum(before, reserved[at]).astype("u8")
+        address = np.insert(address, at, lowest + np.uint64(free))
+        size = np.insert(np.abs(rows["size"]), at, np.abs(grown))
+        n = len(action)
+        none = np.full(n, ABSENT, "u4")
+        self.adding.events(
+            action,
+            address,
+            size,
+            np.insert(times, at, times[at]),
+            np.zeros(n, "u8"),
+            np.insert(stack_of[trace.at], at, stack_of[trace.at][at]),
+            none,
+            none,
+            none,
+            np.zeros(n, "i8"),
+            np.zeros(n, "u1"),
+        )
+
+    # ---- stacks
+
+    def _stacks(self, at: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The stack of each memory event: the operators and Python calls around it."""
+        calls = np.flatnonzero(self.spans["kind"] != _profile.ANNOTATION)
+        entries = np.concatenate([calls, at + len(self.spans)])
+        span, event = self.spans[calls], self.memory[at]
+        order = np.lexsort(
+            (
+                np.concatenate([-span["duration"], np.zeros(len(at))]),
+                np.concatenate([np.zeros(len(calls), "u1"), np.ones(len(at), "u1")]),
+                *(
+                    np.concatenate([span[one], event[other]])
+                    for one, other in (("begin", "time"), ("tid", "tid"), ("pid", "pid"))
+                ),
+            )
+        )
+        columns = self.profile.nest(entries[order].astype("u4"))
+        stack_of, ends, codes = map(np.asarray, columns)
+        frames, numbers, kept = self._frames(codes)
+        self.adding.frames(*frames)
+        before = np.concatenate([[0], np.cumsum(kept)])
+        # Offsets are bytes into the codes, and a stack begins where the one before it ends.
+        offsets = before[(ends // 4).astype(np.int64)]
+        self.adding.stacks(offsets.astype("i4"), numbers)
+        return np.asarray(stack_of)
+
+    def _frames(
+        self, codes: NDArray[np.uint32]
+    ) -> tuple[list[NDArray[np.generic]], NDArray[np.uint32], NDArray[np.bool_]]:
+        """Frames, the number of each that is kept, and which are: Python's own functions and the
+        names of modules are no frames."""
+        words, place = np.unique(codes, return_inverse=True)
+        said: list[tuple[bytes, bytes, int]] = []
+        number = np.full(len(words), ABSENT, "u4")
+        for i, code in enumerate(words.tolist()):
+            name = self.profile.text(code & ~_profile.PYTHON_FRAME)
+            frame: tuple[bytes, bytes, int] | None = (name, b"??", 0)  # as PyTorch has it of C++
+            if code & _profile.PYTHON_FRAME:
+                frame = _call(name)
+            if frame is not None:
+                number[i] = len(said)
+                said.append(frame)
+        function = self._texts([frame[0] for frame in said])
+        file = self._texts([frame[1] for frame in said])
+        line = np.array([frame[2] for frame in said], "i8")
+        none = np.zeros(len(said), "u4")
+        all_numbers = number[place.reshape(-1)]
+        kept = all_numbers != ABSENT
+        return [function, file, line, none, none, none, none], all_numbers[kept], kept
+
+    def _texts(self, texts: list[bytes]) -> NDArray[np.uint32]:
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        if len(ends) and ends[-1] >= 2**31:
+            raise LimitError("the names in the trace are too long for one table")
+        offsets = np.concatenate([[0], ends]).astype("i4")
+        data = b"".join(texts)
+        return np.asarray(self.adding.intern(data or b"\0", offsets))
+
+    # ---- annotations
+
+    def _annotations(self, devices: list[int]) -> None:
+        spans = self.spans[self.spans["kind"] == _profile.ANNOTATION]
+        n = len(spans)
+        if not n:
+            return
+        # Where one ends and the next one begins at the same moment the end comes first.
+        ends = spans["begin"] + spans["duration"]
+        rank = np.concatenate([np.ones(n, "u1"), np.where(spans["duration"] > 0, 0, 2)])
+        order = np.lexsort((rank, np.concatenate([spans["begin"], ends])))
+        begin, end = self._texts([b"START", b"END"])
+        named, place = np.unique(spans["name"], return_inverse=True)
+        name = self._texts([self.profile.text(i) for i in named.tolist()])[place.reshape(-1)]
+        for device in devices:
+            self.adding.annotations(
+                np.full(2 * n, device, "i4"),
+                self._times(np.concatenate([spans["begin"], ends])[order]),
+                np.concatenate([np.full(n, begin, "u4"), np.full(n, end, "u4")])[order],
+                np.concatenate([name, name])[order],
+            )
+
+
+def _call(name: bytes) -> tuple[bytes, bytes, int] | None:
+    """Function, file and line of a Python call; None of what is no frame."""
+    found = _CALL.fullmatch(name.decode("utf-8", "surrogateescape"))
+    if found is None:
+        return None
+    function, file = (found[key].encode("utf-8", "surrogateescape") for key in ("function", "file"))
+    return function, file, int(found["line"])

@@ -1,0 +1,211 @@
+"""wrapped: a snapshot in other data, and one of several, is read as if it stood alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.errors import SnapshotError, TruncatedError, UsageError
+from tests import build, oracle
+from tests.build import SnapshotBuilder
+from tests.compare import assert_like_oracle
+from tests.strategies import traces
+
+
+def snapshot(n: int) -> build.Snapshot:
+    builder = SnapshotBuilder()
+    for i in range(n):
+        builder.alloc(4096 * (i + 1), 100 + i, frames=[("f", "a.py", i)])
+    builder.segment_alloc(2**40, 2**21)
+    builder.annotation("x", "START").settings(expandable_segments=True)
+    return builder.finish_segments().build()
+
+
+A, B = snapshot(3), snapshot(5)
+FORMS: dict[str, Callable[[Any], bytes]] = {
+    "protocol 2": lambda value: build.dump(value, 2),
+    "protocol 4": build.dump,
+    "C++": build.dump_cpp,
+    "JSON": lambda value: json.dumps(value).encode(),
+}
+ONE = {
+    "a dict": {"rank": 0, "snapshot": A},
+    "its only key": {"snapshot": A},
+    "deeper": {"run": {"name": "x", "steps": [{"step": 3, "snapshot": A}]}},
+    "a list": [A],
+    "a list of dicts": [{"rank": 0, "snapshot": A}],
+    "beside settings": {"config": {"a": [1, {"b": 2}]}, "snapshot": A, "done": True},
+}
+SEVERAL: dict[str, tuple[Any, str]] = {
+    "a dict": ({"before": A, "after": B}, ": 1 'before', 2 'after'"),
+    "a list": ([A, B], ""),
+    "by rank": ([{"rank": 0, "snapshot": A}, {"rank": 1, "snapshot": B}], ": 1 'snapshot', 2 "),
+    "in a dict of lists": ({"all": [A, B], "n": 2}, ""),
+}
+
+
+def tables(data: Any, **options: Any) -> list[Any]:
+    """All that is read of it, but for how it was written."""
+    from memreplay.engine.write import _dump
+
+    snap = mr.open(data, **options)
+    rows = b"".join(_dump.dump(snap.native, True))
+    return [rows, snap.settings, snap.annotation_count, snap.events_by_device]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ONE)
+def test_a_wrapped_snapshot_is_read_as_itself(name: str, form: str) -> None:
+    data = FORMS[form](ONE[name])
+    plain = tables(FORMS[form](A))
+    assert tables(data)[1:] == plain[1:]
+    assert mr.open(data).replay().peak.bytes == mr.open(build.dump(A)).replay().peak.bytes
+    assert tables(data, pick=1)[1:] == plain[1:]
+    with pytest.raises(SnapshotError, match="there is no snapshot 2 in the file: it holds 1"):
+        mr.open(data, pick=2)
+
+
+@pytest.mark.parametrize("value", [(7, A), ("step", {"a": 1}, A), (A, None), (A,)])
+def test_a_snapshot_in_a_tuple(value: Any) -> None:
+    for protocol in (2, 4):
+        assert mr.open(build.dump(value, protocol)).replay().peak.bytes == 303
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SEVERAL)
+def test_one_of_several_has_to_be_chosen(name: str, form: str) -> None:
+    value, said = SEVERAL[name]
+    data = FORMS[form](value)
+    with pytest.raises(SnapshotError) as error:
+        mr.open(data)
+    assert f"2 snapshots in one file{said}" in str(error.value)
+    assert "choose one: --pick 1, …, --pick 2" in str(error.value)
+    assert tables(data, pick=1)[1:] == tables(FORMS[form](A))[1:]
+    assert tables(data, pick=2)[1:] == tables(FORMS[form](B))[1:]
+    with pytest.raises(SnapshotError, match="there is no snapshot 3 in the file: it holds 2"):
+        mr.open(data, pick=3)
+    with pytest.raises(UsageError, match="count from 1"):
+        mr.open(data, pick=0)
+
+
+def test_ranks_as_keys() -> None:
+    for protocol in (2, 4):
+        data = build.dump({0: A, 1: B}, protocol)
+        with pytest.raises(SnapshotError, match="2 snapshots in one file: 1 '0', 2 '1'"):
+            mr.open(data)
+        assert mr.open(data, pick=2).events_by_device == {0: 6}
+
+
+@pytest.mark.parametrize("between", [b"", b"\0", b"\0" * 3_000_000])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_pickles_one_after_the_other(protocol: int, between: bytes) -> None:
+    first, second = build.dump(A, protocol), build.dump(B, protocol)
+    data = first + between + second
+    for packed in (data, gzip.compress(data)):
+        with pytest.raises(SnapshotError, match="2 snapshots in one file; choose one"):
+            mr.open(packed)
+        one, other = mr.open(packed, pick=1), mr.open(packed, pick=2)
+        assert (one.events_by_device, one.stream_bytes) == ({0: 4}, len(first))
+        assert (other.events_by_device, other.stream_bytes) == ({0: 6}, len(second))
+        assert other.protocol == protocol
+
+
+def test_pages_with_several_files() -> None:
+    data = build.viewer_page(build.dump(A), build.dump(B))
+    with pytest.raises(SnapshotError, match="2 snapshots in one file"):
+        mr.open(data)
+    assert mr.open(data, pick=2).events_by_device == {0: 6}
+
+
+@pytest.mark.parametrize("first", [{"rank": 3}, 7, None, "a header", [1, 2], (1, 2)])
+def test_other_data_before_a_snapshot(first: Any) -> None:
+    data = pickle.dumps(first, 4) + build.dump(A)
+    if first == [1, 2]:  # which is taken for the segments of an old file
+        with pytest.raises(SnapshotError):
+            mr.open(data)
+    else:
+        assert mr.open(data).events_by_device == {0: 4}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"\x80\x04N.",
+        b"junk",
+        b"\x80\x04junk",
+        b"\0" * 50,
+        build.calls_function(),
+        b"\x80",
+        b"}q\0.",
+    ],
+)
+def test_what_else_follows_is_ignored(after: bytes) -> None:
+    snap = mr.open(build.dump(A) + after)
+    assert snap.events_by_device == {0: 4}
+    assert snap.truncation is None
+
+
+def test_a_second_one_that_is_cut_off_is_not_ignored() -> None:
+    first, second = build.dump(A), build.dump(B)
+    cut = first + second[: len(second) // 2]
+    with pytest.raises(SnapshotError, match="2 snapshots in one file"):
+        mr.open(cut)
+    assert mr.open(cut, pick=1).events_by_device == {0: 4}
+    with pytest.raises(TruncatedError):
+        mr.open(cut, pick=2)
+    assert mr.open(cut, pick=2, salvage=True).truncation is not None
+
+
+def test_many() -> None:
+    data = build.dump(A) * 300 + build.dump(B)
+    with pytest.raises(SnapshotError, match="301 snapshots in one file"):
+        mr.open(data)
+    assert mr.open(data, pick=301).events_by_device == {0: 6}
+    # The same one, shared, counts once.
+    listed = build.dump([A] * 1_500 + [B])
+    assert mr.open(listed, pick=2).events_by_device == {0: 6}
+    apart = build.dump_unshared([A] * 1_500 + [B])
+    assert mr.open(apart, pick=1_501).events_by_device == {0: 6}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_inside_of_a_snapshot_it_is_unknown_data(form: str) -> None:
+    data = FORMS[form]({**A, "older": {"x": 1, **B}, "all": [{"x": 1, **B}]})
+    assert tables(data)[1:] == tables(FORMS[form](A))[1:]
+
+
+def test_a_list_of_segments_stays_one() -> None:
+    for form in FORMS.values():
+        snap = mr.open(form(A["segments"]))
+        assert snap.segment_count == len(A["segments"])
+        assert snap.native.bare_list
+
+
+@pytest.mark.parametrize("name", ["a\n::error::b", "\x1b[31mred", "x" * 500])
+def test_hostile_names(name: str) -> None:
+    with pytest.raises(SnapshotError) as error:
+        mr.open(build.dump({name: A, "b": B}))
+    text = str(error.value)
+    assert text.isprintable()
+    assert len(text) < 250
+
+
+def test_many_dicts_that_look_like_snapshots_take_no_long_time() -> None:
+    # Each looks at what lies below it on the stack, of which there is much.
+    data = pickle.dumps(tuple({"x": 1, "segments": []} for _ in range(50_000)), 4)
+    with pytest.raises(SnapshotError, match="snapshots in one file"):
+        mr.open(data)
+
+
+@given(traces(max_devices=2), st.sampled_from([2, 4]))
+def test_any_snapshot_equals_the_oracle(one: build.Snapshot, protocol: int) -> None:
+    plain = oracle.load(build.dump(one, protocol))
+    assert_like_oracle(build.dump({"rank": 0, "x": [{"snapshot": one}]}, protocol), plain)
