@@ -48,11 +48,12 @@ _NATIVE_FILES = (
     ),
 )
 _OTHER_FILES = (
-    # PyTorch from a source tree; a user's own folder may be called torch too
+    # PyTorch from a source tree, or without the folder it is in, as torch.profiler names files; a
+    # user's own folder may be called torch too
     Late(
-        r"/torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/"
-        r"|/torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$",
-        ("/torch/",),
+        r"(?:^|/)torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/"
+        r"|(?:^|/)torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$",
+        ("torch/",),
     ),
     Late(r"/torchinductor_[^/]*/", ("/torchinductor_",)),
     # Python's own library

@@ -25,6 +25,8 @@ USER_FILES = [
     "/home/ana/gpt/model.py",
     "model.py",
     "/home/ana/torch/train.py",
+    "torch/train.py",
+    "pytorch/nn/train.py",
     "<stdin>",
     "<string>",
     "<ipython-input-3-0a1b>",
@@ -51,6 +53,8 @@ PLUMBING_FILES = [
     "/opt/venv/lib/python3.12/site-packages/triton/runtime/jit.py",
     "/work space/pytorch/torch/nn/functional.py",
     "/src/pytorch/torch/_tensor.py",
+    "torch/nn/modules/module.py",
+    "torch/_tensor.py",
     "/tmp/torchinductor_ana/ab/cab.py",
     "/usr/lib/python3.11/threading.py",
     "/opt/conda/lib/python3.9/runpy.py",
@@ -78,8 +82,9 @@ PLUMBING_FILE = re.compile(
     ^$ | ^\?\?$ | ^<(?:frozen\ |eval_with_key|__array_function__|torch) |
     (?:^|/)(?:site|dist)-packages/(?:torch|torchgen|functorch|triton|torch_npu)/ |
     # PyTorch from a source tree; a user's own folder may be called torch too
-    /torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/ |
-    /torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$ |
+    (?:^|/)torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit)/ |
+    (?:^|/)torch/(?:nn|optim|utils|xpu)/ |
+    (?:^|/)torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$ |
     /torchinductor_[^/]*/ |
     # Decorators: they stand between any two functions, and are neither's
     (?:^|/)(?:site|dist)-packages/(?:wrapt|decorator\.py|jaxtyping|beartype|typeguard)(?:/|$) |
