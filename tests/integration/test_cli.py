@@ -465,7 +465,7 @@ def test_a_trace_of_torch_profiler(tmp_path: Path) -> None:
     assert [group["bytes"] for group in device["groups"]] == [4 << 20, 3 << 20]
     points = load("timeline", new)["devices"][0]
     assert points["peak_bytes"] == 7 << 20
-    assert [one["delta_bytes"] for one in load("diff", base, new)["devices"]] == [2 << 20]
+    assert [one["change_bytes"] for one in load("diff", base, new)["devices"]] == [2 << 20]
     assert load("peak", new, "--measure", "reserved")["devices"][0]["peak_bytes"] == 16 << 20
     assert run("gate", new, "--max-peak", "7MiB", "--strict").returncode == 0
     failed = run("gate", new, "--max-peak", "6MiB")
@@ -473,7 +473,7 @@ def test_a_trace_of_torch_profiler(tmp_path: Path) -> None:
     said = run("summary", new).stdout
     assert "recorded by  torch.profiler, with the sizes of whole blocks" in said
     assert "says nothing of segments, streams and pools" in " ".join(said.split())
-    assert load("steps", new)["devices"][0]["steps_total"] == 6
+    assert len(load("steps", new)["devices"][0]["steps"]) == 6
 
 
 def test_one_of_several_snapshots(tmp_path: Path) -> None:

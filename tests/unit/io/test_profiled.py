@@ -40,7 +40,8 @@ def programs(draw: st.DrawFn) -> tuple[Kineto, dict[int, list[tuple[float, int, 
     for _ in range(draw(st.integers(1, 40))):
         time += draw(st.sampled_from([0.25, 1.0, 3.5]))
         device = draw(st.integers(0, devices - 1))
-        if live[device] and draw(st.booleans()):
+        frees: bool = draw(st.booleans())
+        if live[device] and frees:
             address = draw(st.sampled_from(sorted(live[device])))
             change = -live[device].pop(address)
         else:

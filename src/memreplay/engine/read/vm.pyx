@@ -648,8 +648,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             v = values(vm)[vm.stack.len - 1]
             code = push_special(vm, &v) if v.kind == V_EVENT else push(vm, &v)
     elif op == FRAME:
-        # How the writer buffered: says nothing of the content, and nothing is made of it. But no
-        # frame ends past the pickle; STOP looks.
+        # How the writer buffered: nothing of the content, but STOP looks where it ends.
         if left < 9:
             return wait_for(vm, p, 9)
         if read_u64(p + 1) > MAX_FRAME:
@@ -670,7 +669,6 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             code = fail(&t.status, ERR_SHAPE, "a FRAME that ends after the pickle does")
         if code == OK:
             v = values(vm)[vm.stack.len - 1]
-            # A tuple, or what the snapshot was found in.
             if (v.kind != V_ROOT and v.kind != V_SEGMENTS and not t.unwrapped
                     and not (t.found and v.kind == V_OPAQUE)):
                 code = fail(&t.status, ERR_SHAPE, "top")
