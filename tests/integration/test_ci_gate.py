@@ -34,7 +34,7 @@ def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_it_passes(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("PASS growth of peak held +0 B (+0.0%) <= +0%")
+    assert done.stdout.startswith("PASS peak held grew by 0 B (0.0%), within the limit of 0%")
 
 
 def test_it_fails_when_the_baseline_is_lower(tmp_path: Path) -> None:
@@ -51,7 +51,9 @@ def test_it_fails_when_the_baseline_is_lower(tmp_path: Path) -> None:
     lowered.write_text(json.dumps(baseline), encoding="utf-8")
     done = run(tmp_path, GATE_BASE=str(lowered))
     assert done.returncode == 1
-    assert done.stdout.startswith("FAIL growth of peak held +1.0 MiB (+<0.1%) > +0%")
+    assert done.stdout.startswith(
+        "FAIL peak held grew by 1.0 MiB (<0.1%), more than the limit of 0%"
+    )
     assert "+1.0 MiB in forward model.py:" in done.stdout.splitlines()[0]
 
 

@@ -114,6 +114,8 @@ DEFAULT_RULES = (
     Rule("activations or inputs (likely)", origin=f"^{LIKELY_ACTIVATION}$"),
     Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
+# What was there before, if the trace doesn't tell apart what it is.
+NOT_TOLD_APART = next(rule.name for rule in DEFAULT_RULES if rule.origin == f"^{BEFORE}$")
 # What was there before by the category that it would have had in a recording from the start: the
 # same program recorded late didn't change. What autograd left are gradients of both kinds there.
 MERGED = {

@@ -177,6 +177,7 @@ def _peak(
         category=scope.category,
         annotation=scope.annotation,
         phase=scope.phase,
+        categories={} if found is None else side.categories(device, scope) or {},
         bytes=level.bytes,
         count=0 if found is None else found.side.count,
         event_index=level.event_index,

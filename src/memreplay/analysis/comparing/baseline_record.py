@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import Phase
@@ -46,6 +46,8 @@ class BaselinePeak(Record, frozen=True, kw_only=True):
     """The annotation that it is within; null for the whole recording."""
     phase: Phase | None = None
     """The phase of a step that it is within; null for the whole recording."""
+    categories: dict[str, Bytes] = field(default_factory=dict)
+    """What each category holds then; empty for measures but the baseline's own."""
     bytes: Bytes
     """The highest usage."""
     count: Count

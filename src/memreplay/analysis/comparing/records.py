@@ -48,6 +48,22 @@ class DiffRow(Coded, frozen=True, kw_only=True):
     inlined), not of the first frame itself."""
 
 
+class CategoryChange(Coded, frozen=True, kw_only=True):
+    """A category that changed. `label`, `user`, `libraries` and `frames` are those of the line of
+    code that changed most in it; the label is empty if that was not looked for."""
+
+    category: str
+    """Its [name](categories.md)."""
+    base_bytes: int
+    """What it held in the base."""
+    new_bytes: int
+    """What it holds in the new snapshot."""
+    change_bytes: int
+    """`new_bytes` - `base_bytes`."""
+    line_change_bytes: int | None = None
+    """What the line changed by; null if that was not looked for."""
+
+
 class Side(Record, frozen=True, kw_only=True):
     """A device of one of the two snapshots at the moment that is compared."""
 

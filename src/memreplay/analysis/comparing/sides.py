@@ -130,6 +130,10 @@ class ComparedSide(Protocol):
         """How high it went; None where there is no such annotation."""
         ...
 
+    def categories(self, device: int, scope: Scope) -> dict[str, int] | None:
+        """What each category holds when the scope is highest; None if that isn't known."""
+        ...
+
     def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
         """The categories of which something is only likely, where categories are compared."""
         ...
@@ -244,6 +248,15 @@ class SnapshotSide:
             self._usages[key] = usage
         return self._usages[key]
 
+    def categories(self, device: int, scope: Scope) -> dict[str, int] | None:
+        """What each category holds when the scope is highest; None of a category, or segments."""
+        level = self.level(device, scope)
+        if level is None or scope.category is not None or scope.measure == "reserved":
+            return None
+        usage = self.usage(device, scope)
+        found = self.grouper("category").groups(usage, level.event_index, 0)[0]
+        return {group.label: group.bytes for group in found}
+
     def guessed(self, device: int, scope: Scope, event: int) -> frozenset[str]:
         """The categories of which something is only likely, of what is in the scope then."""
         by_category = scope.category is not None or "category" in self.by
@@ -352,6 +365,11 @@ class BaselineSide:
         """How high it went; None where the baseline has nothing of the annotation."""
         peak = self._peak(device, scope)
         return None if peak is None else Level(peak.bytes, peak.event_index)
+
+    def categories(self, device: int, scope: Scope) -> dict[str, int] | None:
+        """What each category holds at a peak; None if the baseline doesn't say."""
+        peak = self._peak(device, scope)
+        return None if peak is None else peak.categories or None
 
     def phase_at(self, device: int, event: int) -> Phase | None:
         """The phase of the peak that is at an event; None if the baseline doesn't say."""

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.records import PHASES, DiffRow, Phase, Side, Status
+from memreplay.analysis.comparing.categories import category_changes
+from memreplay.analysis.comparing.records import (
+    PHASES,
+    CategoryChange,
+    DiffRow,
+    Phase,
+    Side,
+    Status,
+)
 from memreplay.analysis.comparing.rows import compared, folded
 from memreplay.analysis.comparing.sides import (
     PEAK,
@@ -194,9 +202,20 @@ class _Pair:
             rows_total=len(kept),
             rest_change_bytes=change - sum(row.change_bytes for row in shown),
             statuses=dict(statuses),
+            categories=self.categories(scope, base, new),
             phases=self.phases(scope, {sides[0].phase, sides[1].phase}),
             rows=tuple(shown),
         )
+
+    def categories(self, scope: Scope, base: Sided, new: Sided) -> tuple[CategoryChange, ...]:
+        """Which categories changed."""
+        sides = self.before, self.after
+        if scope.measure == "reserved":
+            return ()
+        if not isinstance(sides[0], SnapshotSide) or not isinstance(sides[1], SnapshotSide):
+            return ()
+        devices = self.base_device, self.device
+        return category_changes((sides[0], sides[1]), devices, scope, (base, new))
 
     def rows(self, scope: Scope, base: Sided, new: Sided) -> list[DiffRow]:
         """The groups of both, matched."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.code.native import FramesKept
-from memreplay.analysis.comparing.records import DiffRow, Phase, Side, Status
+from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Phase, Side, Status
 from memreplay.analysis.groups.kinds import CategoriesSource
 from memreplay.snapshot.model import By, EventRange, Filters, MeasureName, When
 from memreplay.snapshot.record import Record
@@ -62,6 +62,8 @@ class DeviceDiff(Record, frozen=True, kw_only=True):
     """The change in the rows that `--top` cut."""
     statuses: dict[Status, int]
     """How many groups of each status there are, before `--top` cut them, and unchanged ones too."""
+    categories: tuple[CategoryChange, ...] = ()
+    """The categories that changed, the largest change first; none if the base is a baseline."""
     phases: tuple[PhaseDiff, ...] = ()
     """The peaks of both within each phase of the steps, if the peaks are compared."""
     rows: tuple[DiffRow, ...]

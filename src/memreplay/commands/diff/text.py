@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memreplay.analysis.comparing.records import DiffRow, Side, Status
+from memreplay.analysis.categories.rules import NOT_TOLD_APART
+from memreplay.analysis.code.naming import name_of_stack
+from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Side, Status
 from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING
 from memreplay.commands.at.text import when_words
@@ -23,6 +25,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.frames import fewer_words
 from memreplay.render.holders import coded_row, title_of, told_apart
+from memreplay.render.places import in_place, place_words
 from memreplay.render.ranges import ranges_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.trust import trust_label
@@ -34,8 +37,13 @@ GUESSED = (
     "groups are guessed in both: memreplay record recorded one of the two alone, and noted there"
     " what each allocation is for"
 )
+UNTOLD = (
+    "one of the two doesn't tell apart what was there before its recording began, so categories may"
+    " differ although the program is the same; record from the start to compare them"
+)
 # What a row is of that is of several.
 _GROUPS = {"stack": "code path", "frame": "line", "innermost": "line", "file": "file"}
+LEAST_OF_THE_CHANGE = 0.02  # for a category to be in the first line
 _ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
 
 
@@ -90,6 +98,8 @@ def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Bloc
     late = [row for row in found.rows if row.label == BEFORE_RECORDING and row.change_bytes]
     if late and found.statuses.get("gone" if late[0].change_bytes > 0 else "new"):
         blocks.append(Note(late_words(late[0], report)))
+    if any(row.label == NOT_TOLD_APART and row.change_bytes for row in found.rows):
+        blocks.append(Note(UNTOLD))
     return blocks
 
 
@@ -134,7 +144,34 @@ def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ..
     what = "peak" if is_peak(report.moment) else when_words(report.moment)
     sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
     change = change_words(found.base.bytes, found.new.bytes)
-    return (f"{name}: {what} {sizes}", change, *_phases_words(found))
+    return (f"{name}: {what} {sizes}", change, *_phases_words(found), *_category_words(found))
+
+
+def _category_words(found: DeviceDiff) -> tuple[str, ...]:
+    """`+230.6 MiB weights (cast) (+96.0 MiB in linear model.py:43)`: the category that grew most,
+    and first the one that shrank most if the whole did; not those that are a small part."""
+    if any(one.category == NOT_TOLD_APART for one in found.categories):
+        return ()  # what was there before is another category in one of the two
+    grown = next((one for one in found.categories if one.change_bytes > 0), None)
+    shrunk = next((one for one in found.categories if one.change_bytes < 0), None)
+    total = found.new.bytes - found.base.bytes
+    told = (shrunk, grown) if total < 0 else (grown,)
+    return tuple(
+        _one_category(one)
+        for one in told
+        if one is not None and abs(one.change_bytes) > LEAST_OF_THE_CHANGE * abs(total)
+    )
+
+
+def _one_category(one: CategoryChange) -> str:
+    words = f"{signed_size(one.change_bytes)} {one.category}"
+    if one.line_change_bytes is None:
+        return words
+    name = name_of_stack(one.frames, one.user) if one.frames else None
+    where = in_place(place_words(name, one.label))
+    if one.line_change_bytes == one.change_bytes:
+        return f"{words} {where}"
+    return f"{words} ({signed_size(one.line_change_bytes)} {where})"
 
 
 def _phases_words(found: DeviceDiff) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.analysis.categories.rules import NOT_TOLD_APART
 from memreplay.analysis.code.naming import name_of_stack
 from memreplay.analysis.comparing.records import PHASES, LimitKind
 from memreplay.analysis.comparing.sides import (
@@ -27,7 +28,7 @@ from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, Outcome, PhasePeak
 from memreplay.errors import UsageError
 from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
-from memreplay.snapshot.model import Coded
+from memreplay.snapshot.model import Coded, Group
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
@@ -326,7 +327,30 @@ class _Gate:
         found = replace(found, limit_bytes=limit)
         if (found.actual_bytes or 0) <= limit:
             return found
-        return replace(found, outcome="failed", causes=self.causes(start.device, scope, base))
+        causes = self.causes(start.device, scope, base)
+        return self.with_category(replace(found, outcome="failed", causes=causes), scope, partner)
+
+    def with_category(self, found: Finding, scope: Scope, partner: int | None) -> Finding:
+        """A peak that failed with the category that grew most since the base, if one did."""
+        if self.base is None or partner is None or found.base_bytes is None:
+            return found
+        base = self.base.categories(partner, scope)
+        new = self.side.categories(found.device, scope)
+        if base is None or new is None or base.get(NOT_TOLD_APART) != new.get(NOT_TOLD_APART):
+            return found  # one of the two tells apart what was there before, the other doesn't
+        name = max(new, key=lambda one: new[one] - base.get(one, 0), default="")
+        grown = new.get(name, 0) - base.get(name, 0)
+        if grown <= 0:
+            return found
+        usage = self.side.usage(found.device, scope)
+        groups = self.side.grouper("category,frame").groups(usage, found.event_index or 0, 0)[0]
+        of_it = [one for one in groups if one.of[0].text == name]
+        return replace(
+            found,
+            grown_category=name,
+            grown_category_bytes=grown,
+            grown_category_place=_cause_of_line(of_it[0]) if of_it else None,
+        )
 
     def level(self, start: Finding, budget: Budget) -> Finding:
         """The peak that a limit is of. Raises UsageError for an annotation that is not there."""
@@ -493,6 +517,12 @@ def _by_line(causes: list[Cause]) -> list[Cause]:
         before = found.get(key)
         found[key] = one if before is None else replace(before, bytes=before.bytes + one.bytes)
     return sorted(found.values(), key=lambda one: -one.bytes)
+
+
+def _cause_of_line(group: Group) -> Cause:
+    """The line of a group by category and line."""
+    line = group.of[1]
+    return _cause(Coded(label=line.text, frames=line.frames, user=line.user), group.bytes)
 
 
 def _cause(one: Coded, n_bytes: int) -> Cause:

@@ -91,6 +91,12 @@ class Finding(Record, frozen=True, kw_only=True):
     """Its line; 0 if it is not known."""
     repository_file: str | None = None
     """That file below the repository; null if it is not there."""
+    grown_category: str | None = None
+    """Of a peak that failed: the category that grew most since the base, at the two peaks."""
+    grown_category_bytes: int | None = None
+    """What it grew by."""
+    grown_category_place: Cause | None = None
+    """The line that holds most of it now."""
     causes: tuple[Cause, ...] = ()
     """The groups that it is put down to, the largest first; none of what passed."""
     detail: str = ""

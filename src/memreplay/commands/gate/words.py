@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from memreplay.analysis.code.naming import Name, name_of_frame
 from memreplay.analysis.comparing.sides import PHASE_WORDS
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
-from memreplay.render.fit import cut_right
+from memreplay.render.places import in_place, place_words
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import count, counted, percent, signed_size, size
 from memreplay.snapshot.model import Frame
 from memreplay.texts import clean
 
-MOST_CELLS = 100  # of a function or a file, which a snapshot may make as long as it likes
 UNTRUSTED_HINT = "--allow-untrusted judges it anyway"
 
 
@@ -203,11 +202,7 @@ def cause_name(cause: Cause) -> Name:
 
 def cause_words(cause: Cause) -> str:
     """`forward model.py:72`, or what stands for no place: `BmmBackward0 (autograd)`."""
-    if not cause.file:
-        return cut_right(clean(cause.label), MOST_CELLS)
-    at = cause_name(cause)
-    file = cut_right(clean(at.file.replace("\\", "/").rpartition("/")[2]), MOST_CELLS)
-    return at._replace(function=cut_right(clean(at.function), MOST_CELLS), file=file).words
+    return place_words(cause_name(cause) if cause.file else None, cause.label)
 
 
 def brief(n_bytes: int) -> str:
@@ -224,21 +219,22 @@ def _peak(finding: Finding) -> str:
     more = []
     if finding.growth_bytes is not None:
         more.append(f"{_grown(finding)} since base")
-    more += _causes(finding)
+    more += [*_category(finding), *_causes(finding)]
     return f"peak {scope_words(finding)} {left} {sign} {right}{_in_parentheses(more)}"
 
 
 def _growth(finding: Finding) -> str:
-    sign = ">" if finding.failed else "<="
-    actual, limit = _grown(finding), limit_words(finding)
     base, now = finding.base_bytes or 0, finding.actual_bytes or 0
+    actual, limit = size(abs(now - base)), limit_words(finding).removeprefix("+")
     if finding.failed and actual.replace(".0 ", " ") == limit:
-        actual = f"+{count(now - base)} B"  # apart by less than is shown
-        limit = f"+{count((finding.limit_bytes or 0) - base)} B"
+        actual = f"{count(now - base)} B"  # apart by less than is shown
+        limit = f"{count((finding.limit_bytes or 0) - base)} B"
     if base:
-        actual += f" ({_signed_share(finding)})"
-    more = [f"{size(base)} -> {size(now)}", *_causes(finding)]
-    words = f"growth of peak {scope_words(finding)} {actual} {sign} {limit}"
+        actual += f" ({percent(abs(now - base) / base)})"
+    verb = "shrank" if now < base else "grew"
+    kept = "more than the limit of" if finding.failed else "within the limit of"
+    more = [f"{size(base)} -> {size(now)}", *_category(finding), *_causes(finding)]
+    words = f"peak {scope_words(finding)} {verb} by {actual}, {kept} {limit}"
     return words + _in_parentheses(more)
 
 
@@ -335,6 +331,22 @@ def _signed_share(finding: Finding) -> str:
     return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
 
 
+def _category(finding: Finding) -> list[str]:
+    """`+230.6 MiB weights (cast), largest in linear model.py:43`: the category that grew most."""
+    if finding.grown_category is None:
+        return []
+    words = f"{signed_size(finding.grown_category_bytes or 0)} {finding.grown_category}"
+    place = finding.grown_category_place
+    if place is not None and not _same_place(place, finding.causes[:1]):
+        words += f", largest {in_place(cause_words(place))}"
+    return [words]
+
+
+def _same_place(place: Cause, causes: Sequence[Cause]) -> bool:
+    at = place.file, place.line, place.function
+    return any((one.file, one.line, one.function) == at for one in causes)
+
+
 def _causes(finding: Finding) -> list[str]:
     """What the first line tells of the causes: the largest, and one in code where that is none."""
     if not finding.causes:
@@ -353,8 +365,7 @@ def _cause_and_bytes(cause: Cause) -> str:
     """`+120.0 MiB in forward model.py:28`, `4.7 GiB (allocated before the recording)`."""
     change = cause.change_bytes
     n_bytes = size(cause.bytes) if change is None else signed_size(change)
-    words = cause_words(cause)
-    return f"{n_bytes} {words}" if words.startswith("(") else f"{n_bytes} in {words}"
+    return f"{n_bytes} {in_place(cause_words(cause))}"
 
 
 def _in_parentheses(parts: list[str]) -> str:

@@ -57,7 +57,8 @@ def test_the_line_that_passes(runner: CliRunner, base: str) -> None:
     done = gate(runner, EXAMPLE, "--base", base, "--max-growth", "0%", "--max-peak", "38 GiB")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == (
-        "PASS growth of peak held +0 B (+0.0%) <= +0% (5.1 GiB -> 5.1 GiB); 1 more kept"
+        "PASS peak held grew by 0 B (0.0%), within the limit of 0% (5.1 GiB -> 5.1 GiB);"
+        " 1 more kept"
     )
 
 
@@ -176,7 +177,9 @@ def test_budgets_of_the_configuration(runner: CliRunner, tmp_path: Path, base: s
     done = gate(runner, DEEPER, "--base", base, "--max-peak", "6GiB")
     assert done.exit_code == 1
     first, *lines = done.stdout.splitlines()
-    assert first.startswith("FAIL growth of peak held of activations +274.5 MiB (+6.9%) > +1%")
+    assert first.startswith(
+        "FAIL peak held of activations grew by 274.5 MiB (6.9%), more than the limit of 1%"
+    )
     assert first.endswith("[acts]")
     for words in ("acts: max-growth", "peak held in Optimizer.zero_grad", "ok    max-peak"):
         assert any(words in line for line in lines), words

@@ -110,14 +110,14 @@ def test_a_limit_of_0_bytes_is_a_limit() -> None:
         (
             GROWTH,
             (
-                "growth of peak held of attention in ProfilerStep +3.4 GiB (+9.0%) > +2%"
-                " (37.8 GiB -> 41.2 GiB; +3.1 GiB in Attention.forward model.py:212)"
+                "peak held of attention in ProfilerStep grew by 3.4 GiB (9.0%), more than the limit"
+                " of 2% (37.8 GiB -> 41.2 GiB; +3.1 GiB in Attention.forward model.py:212)"
             ),
         ),
         (
             GROWTH_BYTES,
             (
-                "growth of peak held +3.4 GiB (+9.0%) > +256 MiB"
+                "peak held grew by 3.4 GiB (9.0%), more than the limit of 256 MiB"
                 " (37.8 GiB -> 41.2 GiB; +3.1 GiB in Attention.forward model.py:212)"
             ),
         ),
@@ -167,11 +167,11 @@ def test_a_limit_of_0_bytes_is_a_limit() -> None:
         ),
         (
             replace(GROWTH_BYTES, actual_bytes=(GROWTH_BYTES.limit_bytes or 0) + 1, causes=()),
-            "growth of peak held +268,435,457 B (+0.7%) > +268,435,456 B (37.8 GiB -> 38.1 GiB)",
+            "grew by 268,435,457 B (0.7%), more than the limit of 268,435,456 B (37.8 GiB -> 38.1",
         ),
         (
             replace(GROWTH, base_bytes=0, limit_bytes=0, actual_bytes=512, causes=()),
-            "ProfilerStep +512 B > +2% (0 B -> 512 B)",
+            "ProfilerStep grew by 512 B, more than the limit of 2% (0 B -> 512 B)",
         ),
     ],
 )
