@@ -47,7 +47,7 @@ def every_tenth_first() -> None:
 
 
 @planted(categories=True)
-def gan() -> None:
+def gan_held() -> None:
     """The discriminator's gradients of the generator's backward pass are let go of unused."""
     g, d = mlp(layers=3), mlp()
     g_opt, d_opt = adam(g), adam(d)
@@ -272,7 +272,7 @@ def three_optimizers() -> None:
 
 
 @planted(categories=True)
-def unfreezing() -> None:
+def unfreezing_held() -> None:
     """New layers train from the middle on, with an optimizer that replaces the first one."""
     net = mlp(layers=4)
     for parameter in net[:4].parameters():
