@@ -1,17 +1,23 @@
 """Prints the console blocks of the documents anew: `python -m tests.reprint [DOCUMENT …]`.
 
-It runs each block as tests/test_project.py does, and rewrites those that no longer match. A line `…`
-stays where it was: as many lines as stood before it and after it are shown. Read the diff: a
-block that showed a few lines of many without a `…` has all of them now.
+It runs each block as tests/test_project.py does, and rewrites those that no longer match. A line
+`…` stays where it was, and between two of them as many lines as before are shown, from where the
+output is most like it was. Read the diff: a block that showed a few lines of many without a `…` has
+all of them now.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
 
 from tests.test_project import CONSOLE, DOCUMENTS, ROOT, Step, console_blocks, failures, run_block
+
+MARKS = ("…", "...")
 
 
 def main() -> int:
@@ -42,13 +48,30 @@ def reprinted(block: str) -> str:
 def shown(step: Step, output: str) -> list[str]:
     """A command and its output, shortened where it was."""
     printed = [line.rstrip() for line in output.strip("\n").splitlines()]
-    marks = [at for at, line in enumerate(step.shown) if line.strip() in ("…", "...")]
-    if marks:
-        after = len(step.shown) - marks[-1] - 1
-        end = printed[len(printed) - after :] if after else []
-        printed = [*printed[: marks[0]], step.shown[marks[0]], *end]
     blank = step.shown[-1:] == [""]  # before the next command
+    if any(line.strip() in MARKS for line in step.shown):
+        printed = list(shortened(step.shown[:-1] if blank else step.shown, printed))
     return [f"$ {step.command}", *(printed if step.shown else []), *([""] if blank else [])]
+
+
+def shortened(before: list[str], printed: list[str]) -> Iterator[str]:
+    """The lines between the marks, from where the output is most like they were."""
+    at = 0
+    for is_mark, run in groupby(before, lambda line: line.strip() in MARKS):
+        part = list(run)
+        if is_mark:
+            yield from part
+            continue
+        last = max(at, len(printed) - len(part))
+        begin = max(range(at, last + 1), key=lambda i: likeness(part, printed[i:]))
+        at = begin + len(part)
+        yield from printed[begin:at]
+
+
+def likeness(before: list[str], printed: list[str]) -> float:
+    return sum(
+        SequenceMatcher(None, old, new).ratio() for old, new in zip(before, printed, strict=False)
+    )
 
 
 if __name__ == "__main__":
