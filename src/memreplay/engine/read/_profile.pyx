@@ -4,13 +4,13 @@ No algorithm is in here.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._core cimport error_of, new_seed
 from memreplay.engine.base.cursor cimport Cursor
 from memreplay.engine.base.hashmap cimport span_at, spans_len
 from memreplay.engine.base.limits cimport Limits
-from memreplay.engine.base.status cimport DONE, ERR_MEMORY, OK
+from memreplay.engine.base.status cimport DONE, OK
 from memreplay.engine.read cimport json as _json
 from memreplay.engine.read cimport nesting as _nesting
 from memreplay.engine.read cimport profile as _rows

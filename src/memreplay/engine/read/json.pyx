@@ -25,7 +25,6 @@ cdef enum:
     DEEPEST_NAMES = 8    # levels down to which the keys of unknown dicts are looked at
 
 
-
 cdef int json_init(JSONReader* r, Tables* tables, const Limits* limits) noexcept nogil:
     memset(r, 0, sizeof(JSONReader))
     r.tables = tables
