@@ -24,6 +24,8 @@ from tests.truth.planted.judge import ERROR, VERDICTS, Judged, judge
 from tests.truth.running import INSIDE, TorchEnvironment
 
 KINDS = ("recorder", "python", "bare", "late", "ring")
+KNOWN = Path(__file__).with_name("known.txt")
+"""What is still wrong. Any other wrong verdict fails the run, and so does one that is right now."""
 
 
 def main() -> int:
@@ -44,9 +46,11 @@ def main() -> int:
         if asked.keep:
             asked.keep.mkdir(exist_ok=True, parents=True)
         judged, failed = again(asked) if asked.again else run(Path(temporary), asked)
+    known = known_wrong()
     for one in sorted(judged):
+        note = " (known)" if (one.name, one.kind) in known else ""
         for verdict, words in one.wrong:
-            print(f"{one.name}, {one.kind}: {verdict}: {words}")
+            print(f"{one.name}, {one.kind}: {verdict}: {words}{note}")
     print(*table(judged, asked.kinds), sep="\n")
     wrong = sum(bool(one.wrong) for one in judged)
     print(
@@ -54,7 +58,19 @@ def main() -> int:
         f" {len({one.name for one in judged})} programs are judged right,"
         f" {time.monotonic() - began:.0f} s"
     )
-    return int(bool(wrong or failed or not judged))
+    new = [one for one in judged if one.wrong and (one.name, one.kind) not in known]
+    mended = [one for one in judged if not one.wrong and (one.name, one.kind) in known]
+    for one in mended:
+        print(f"{one.name}, {one.kind}: it's right now; take it out of {KNOWN.name}")
+    # Another card or another PyTorch may have other ones.
+    return int(bool(new or failed or not judged or (mended and not asked.gpu)))
+
+
+def known_wrong() -> set[tuple[str, str]]:
+    """The recordings that memreplay is known to judge wrong, each a program and a kind."""
+    lines = KNOWN.read_text(encoding="utf-8").splitlines()
+    found = (line.partition("#")[0].split() for line in lines)
+    return {(name, kind) for name, *kinds in filter(None, found) for kind in kinds}
 
 
 def run(folder: Path, asked: argparse.Namespace) -> tuple[list[Judged], int]:
