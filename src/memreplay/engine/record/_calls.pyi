@@ -4,6 +4,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from typing_extensions import disjoint_base
+
 def begin(
     theirs: Callable[..., Any] | None,
     numbers_by_id: dict[int, int],
@@ -12,6 +14,7 @@ def begin(
 def call(module: Any, *args: Any, **kwargs: Any) -> Any: ...
 def end() -> None: ...
 
+@disjoint_base
 class Gradients:
     def __init__(
         self,
