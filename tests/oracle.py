@@ -204,7 +204,7 @@ def devices(snapshot: Any) -> list[int]:
     that nothing was on them, unless there are no others."""
     found = {segment.get("device", 0) for segment in segments_of(snapshot)}
     idle = set()
-    for device, trace in enumerate(_traces(snapshot)):
+    for device, trace in enumerate(traces_of(snapshot)):
         if any(one.get("action") != "snapshot" or one.get("size") for one in trace):
             found.add(device)
         elif trace:
@@ -214,7 +214,7 @@ def devices(snapshot: Any) -> list[int]:
 
 def columns(snapshot: Any) -> list[list[EventRow]]:
     """The events of each device trace, in order; an empty list where a device has none."""
-    return [[_row(event) for event in trace] for trace in _traces(snapshot)]
+    return [[_row(event) for event in trace] for trace in traces_of(snapshot)]
 
 
 def load(data: bytes) -> Any:
@@ -240,7 +240,8 @@ def segments_of(snapshot: Any) -> list[dict[str, Any]]:
     return segments
 
 
-def _traces(snapshot: Any) -> list[list[dict[str, Any]]]:
+def traces_of(snapshot: Any) -> list[list[dict[str, Any]]]:
+    """The events of all devices."""
     if isinstance(snapshot, list):
         return []
     traces: list[list[dict[str, Any]]] = snapshot.get("device_traces", [])
@@ -249,7 +250,7 @@ def _traces(snapshot: Any) -> list[list[dict[str, Any]]]:
 
 def trace_of(snapshot: Any, device: int) -> list[dict[str, Any]]:
     """The events of one device."""
-    traces = _traces(snapshot)
+    traces = traces_of(snapshot)
     return traces[device] if 0 <= device < len(traces) else []
 
 

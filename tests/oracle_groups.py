@@ -14,7 +14,8 @@ from typing import Any
 
 from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
-from memreplay.analysis.code.plumbing import OUTERMOST, file_rank, function_rank
+from memreplay.analysis.code.naming import cell_of
+from memreplay.analysis.code.plumbing import LIBRARY, OUTERMOST, USER, file_rank, function_rank
 from memreplay.snapshot.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
@@ -24,6 +25,8 @@ from tests.oracle_origins import Recorded, origins, plain_origin
 BEFORE = "(allocated before the recording)"
 NO_STACK = "(recorded without a stack)"
 NO_EVENTS = "(no events were recorded)"
+OPERATOR = r"at::_ops::(\w+)::(?:call|redispatch)\b"
+NODE = r"torch::autograd::(?:generated::)?(\w+)::apply\b"
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
 
 
@@ -103,9 +106,9 @@ class Groups:
         own = put_down_to(one.frames)
         function, file, _ = own
         names = {
-            "stack": frame_label(own) + "".join(map(repr, one.frames)),
-            "innermost": frame_label(one.frames[0]),
-            "frame": frame_label(own),
+            "stack": stack_name(one.frames) + "".join(map(repr, one.frames)),
+            "innermost": frame_name(one.frames[0]),
+            "frame": frame_name(own),
             "function": function or "(no function)",
             "file": file or "(no file)",
             "directory": file[: file.rfind("/")].rstrip("/") or file[: file.rfind("/") + 1]
@@ -123,6 +126,8 @@ class Groups:
     def _annotations(self) -> list[tuple[int, int, str]]:
         """(start, end, name) in microseconds, in the order of their starts; no end is endless."""
         found: list[list[Any]] = []
+        if isinstance(self.snapshot, list):  # of PyTorch before 2.0: only segments
+            return []
         for mark in self.snapshot.get("external_annotations", []):
             if mark["device"] != self.device:
                 continue
@@ -241,7 +246,7 @@ class Groups:
         before = ""
         for function, file, line in reversed(one.frames):
             if function.split(".")[-1] == "forward" and (
-                file_rank(file) == 0
+                file_rank(file) <= LIBRARY
                 or "/torch/nn/modules/" in file
                 or "/torch/nn/parallel/" in file
             ):
@@ -260,19 +265,74 @@ def units(n_bytes: int) -> str:
     return f"{n_bytes} {UNITS[unit]}"
 
 
+def code_in(frames: Sequence[FrameTuple]) -> list[int]:
+    """Which frames are the user's; where none is, which are of libraries."""
+    ranks = [file_rank(file) for _, file, _ in frames]
+    return next((found for found in (_where(ranks, USER), _where(ranks, LIBRARY)) if found), [])
+
+
+def _where(ranks: Sequence[int], rank: int) -> list[int]:
+    return [at for at, one in enumerate(ranks) if one == rank]
+
+
 def put_down_to(frames: Sequence[FrameTuple]) -> FrameTuple:
-    """The innermost frame of the user's; of plumbing the one that says most: of nodes of autograd
-    and of operators the outermost."""
-    user = [frame for frame in frames if file_rank(frame[1]) == 0]
-    if user:
-        return user[0]
-    ranks = [function_rank(frame[0]) for frame in frames]
+    """The innermost frame of the user's, else of libraries; of plumbing the one that says most: of
+    nodes of autograd and of operators the outermost."""
+    code = code_in(frames)
+    if code:
+        return frames[code[0]]
+    ranks = [function_rank(function) for function, _, _ in frames]
     best = [frame for frame, rank in zip(frames, ranks, strict=True) if rank == min(ranks)]
     return best[-1] if min(ranks) in OUTERMOST else best[0]
 
 
-def frame_label(frame: FrameTuple) -> str:
+@cache
+def stack_name(frames: tuple[FrameTuple, ...]) -> str:
+    """The place in the code, and the outermost operator that other code does not stand before; of a
+    backward pass the node, and the outermost operator in it; else what the frame is called."""
+    own = put_down_to(frames)
+    if code_in(frames):
+        called: list[FrameTuple] = []
+        for frame in frames:
+            if file_rank(frame[1]) <= LIBRARY:
+                break
+            called.append(frame)
+        return f"{place(own)} {outermost_operator(called)}".rstrip()
+    name = frame_name(own)
+    return f"{name} {outermost_operator(frames)}".rstrip() if re.search(NODE, own[0]) else name
+
+
+def outermost_operator(frames: Sequence[FrameTuple]) -> str:
+    found = [re.search(OPERATOR, function) for function, _, _ in frames]
+    names = [f"aten::{one[1]}" for one in found if one]
+    return names[-1] if names else ""
+
+
+@cache
+def frame_name(frame: FrameTuple) -> str:
+    """Of a frame that stands for a stack."""
+    if node := re.search(NODE, frame[0]):
+        return f"{node[1]} (autograd)"
+    if operator := re.search(OPERATOR, frame[0]):
+        return f"aten::{operator[1]} (PyTorch's own)"
+    return place(frame)
+
+
+def place(frame: FrameTuple) -> str:
+    """`forward model.py:3`; of C++ without the arguments' types, of a library without a line."""
     function, file, line = frame
-    if line:
-        return f"{function} {file}:{line}"
-    return function if file in ("", "??") else f"{function} {file}"
+    if "::" in function and function.removesuffix(" const").endswith(")"):
+        function = function.removesuffix(" const")
+        opening = len(function) - 1
+        while function[opening:].count("(") < function[opening:].count(")"):
+            opening -= 1
+        function = function[:opening]
+    if file in ("", "??"):
+        return function
+    cell = cell_of(file)
+    if cell and (function == "<module>" or function.startswith("<cell line")):
+        function = ""
+    if re.search(r"\.so($|\.)", file.split("/")[-1]):
+        line = 0
+    where = cell or file
+    return f"{function} {where}:{line}".lstrip() if line else f"{function} {where}".lstrip()

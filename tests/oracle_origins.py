@@ -32,7 +32,7 @@ class Recorded:
             oracle.trace_of(snapshot, device) for device in oracle.devices(snapshot)
         )
         self.any_stacks = any(
-            event.get("frames") for trace in snapshot["device_traces"] for event in trace
+            event.get("frames") for trace in oracle.traces_of(snapshot) for event in trace
         )
         self.only_python = only_python(snapshot)
 
@@ -46,8 +46,10 @@ def plain_origin(recorded: Recorded, one: Lifetime) -> str | None:
 
 def only_python(snapshot: Any) -> bool:
     """Whether all stacks are Python's, and events have any."""
-    blocks = [block for segment in snapshot["segments"] for block in segment.get("blocks", ())]
-    events = [event for trace in snapshot["device_traces"] for event in trace]
+    blocks = [
+        block for segment in oracle.segments_of(snapshot) for block in segment.get("blocks", ())
+    ]
+    events = [event for trace in oracle.traces_of(snapshot) for event in trace]
     history = [one for block in blocks for one in block.get("history", ())]
     rows = (*blocks, *history, *events)
     names = [frame["name"] for one in rows for frame in one.get("frames", ())]

@@ -52,8 +52,20 @@ cdef object error_of(const Status* status, uint64_t events=0, uint64_t segments=
     )
 
 
+cdef bint has_history(const _tables.Tables* t) noexcept:
+    # Whether a block has a `history` (2.0-era files).
+    cdef size_t i
+    for i in range(t.blocks.len):
+        if (<const _tables.Block*> t.blocks.data)[i].flags & _tables.HAS_HISTORY:
+            return True
+    return False
+
+
 cdef uint64_t whole_segments(const _tables.Tables* t) noexcept:
-    # As tables_salvage() counts: whether the last segment is whole cannot be told.
+    # Those that tell something without a trace, which 2.0-era files don't have; of others the trace
+    # lies behind the cut. As tables_salvage() counts: whether the last one is whole cannot be told.
+    if not t.bare_list and not has_history(t):
+        return 0
     return t.segments.len - (t.segments.len > t.attached_segments)
 
 
@@ -147,11 +159,7 @@ cdef class Tables:
     @property
     def any_history(self) -> bool:
         """Whether a block has a `history` (2.0-era files)."""
-        cdef size_t i
-        for i in range(self.t.blocks.len):
-            if (<_tables.Block*> self.t.blocks.data)[i].flags & _tables.HAS_HISTORY:
-                return True
-        return False
+        return has_history(&self.t)
 
     @property
     def events_with_stack(self) -> int:

@@ -72,7 +72,7 @@ def test_counts_are_pytorchs_own(path: Path, told: Any) -> None:
 
 def test_why_the_request_failed(path: Path, told: Any) -> None:
     (one,) = mr.oom(mr.open(path)).devices[0].ooms
-    assert (one.cause, one.request_bytes) == ("capacity", 1 << 42)
+    assert (one.cause, one.request_bytes) == ("request_too_large", 1 << 42)
     assert f"Tried to allocate {one.request_bytes / (1 << 30):.2f} GiB" in told["oom"]
     assert one.device_free_bytes is not None
     assert f"of which {one.device_free_bytes / (1 << 30):.2f} GiB is free" in told["oom"]

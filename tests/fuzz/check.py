@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tempfile
 import traceback
 import zlib
@@ -35,7 +36,9 @@ PLACELESS = (
     "truncated file",
     "the allocator settings, or what memreplay adds, hold too many",
     "the sizes of device ",
+    "there is no snapshot ",
 )
+SEVERAL = re.compile(r"(\d+) snapshots in one file")
 ORACLE_BYTES = 20 << 10
 
 
@@ -55,6 +58,8 @@ def check(data: bytes) -> str:
         return check_dataset(data, dice)
     whole = attempt(data)
     if isinstance(whole, mr.SnapshotError):
+        if several := SEVERAL.match(str(whole)):
+            check_pick(data, int(several[1]), dice)
         if isinstance(whole, mr.TruncatedError) or dice % 8 == 0:
             salvaged = check_salvage(data, whole)
             if salvaged is not None and can_be_replayed(salvaged, data):
@@ -121,13 +126,24 @@ def check_error(error: mr.SnapshotError, data: bytes | str) -> None:
     if isinstance(data, str):
         return  # a dataset's places are rows
     if error.offset is None:
-        must(is_packed(data) or text.startswith(PLACELESS), f"an error without a place: {text}")
+        placeless = text.startswith(PLACELESS) or SEVERAL.match(text)
+        must(is_packed(data) or placeless, f"an error without a place: {text}")
     elif not is_packed(data):
         must(0 <= error.offset <= len(data), f"a place that is not in the file: {text}")
 
 
 def is_packed(data: bytes) -> bool:
     return any(data.startswith(magic) for magic, _ in MAGIC)
+
+
+def check_pick(data: bytes, count: int, dice: int) -> None:
+    """One of several snapshots, if it is sound, and none behind the last."""
+    must(count > 1, f"{count} snapshots are several")
+    picked = attempt(data, pick=1 + dice % count)
+    if isinstance(picked, mr.Snapshot) and can_be_replayed(picked, data):
+        analyse(picked, dice)
+    beyond = attempt(data, pick=count + 1)
+    must(isinstance(beyond, mr.SnapshotError), "a snapshot behind the last one")
 
 
 def check_salvage(data: bytes, whole: mr.SnapshotError) -> mr.Snapshot | None:

@@ -127,7 +127,7 @@ def compared(snap: mr.Snapshot, snapshot: Any) -> mr.SnapshotError | None:
 def told_apart(snapshot: Any) -> bool:
     """Whether the oracle, which does not look at them, tells frames apart without their fx keys:
     whether frees carry the stacks of their allocs depends on it."""
-    holders = [one for trace in oracle._traces(snapshot) for one in trace]
+    holders = [one for trace in oracle.traces_of(snapshot) for one in trace]
     frames = [frame for one in holders for frame in one.get("frames", [])]
     plain = {(one["name"], one["filename"], one["line"]) for one in frames}
     return len(plain) == len({(*one.values(),) for one in frames})

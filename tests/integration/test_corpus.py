@@ -190,12 +190,17 @@ def test_published_peak(corpus: Path, name: str) -> None:
     assert snap.replay(0).peak.bytes == PEAKS[name]
 
 
-def test_each_is_one_step_or_nothing(corpus_file: Path) -> None:
+def test_each_is_of_few_steps_or_of_none(corpus_file: Path) -> None:
     # They are of one step, one forward pass or no events: layers are no steps, and what a forward
-    # pass saves is no leak.
+    # pass saves is no leak. Those of NPUs are of three turns of a loop; the first has no beginning,
+    # since only its optimizer's step marks it.
     snap = mr.open(corpus_file)
+    steps, words = 1, "1 step is too few"
+    if corpus_file.name.startswith("codeasier_MemSnapDump__npu_"):
+        steps, words = 2, "2 steps are too few"
     try:
-        assert [len(device.steps) for device in steps_report(snap).devices] == [1]
+        found = [len(device.steps) for device in steps_report(snap).devices]
+        assert found == [steps] * len(snap.devices)
     except mr.NothingToTellError:
         assert all(snap.replay(device).events <= 1 for device in snap.devices)
     try:
@@ -203,9 +208,10 @@ def test_each_is_one_step_or_nothing(corpus_file: Path) -> None:
     except mr.NothingToTellError:
         return
     assert (report.judged, report.leaking) == (False, False)
-    (device,) = report.devices
-    assert (device.not_judged or "").startswith("1 step is too few to tell a leak from a start-up")
-    assert sum(one.growth_bytes for one in device.once) <= device.once_bytes
+    assert len(report.devices) == len(snap.devices)
+    for device in report.devices:
+        assert (device.not_judged or "").startswith(f"{words} to tell a leak from a start-up")
+        assert sum(one.growth_bytes for one in device.once) <= device.once_bytes
 
 
 def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.brief import html_table
-from memreplay.snapshot.cards import context_bytes, usable_bytes
 from memreplay.snapshot.measured import Measured, MeasuredTrace
 from memreplay.snapshot.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
 from memreplay.snapshot.once import once
@@ -25,6 +24,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot.simulated import Simulated
 
 
+class Noted(NamedTuple):
+    """What a recorder wrote of a card."""
+
+    bytes: int | None = None
+    """All of its memory."""
+    name: str | None = None
+    """What torch.cuda.get_device_name() calls it."""
+    context_bytes: int | None = None
+    """What of that the program did not have, where this is no estimate."""
+
+
 class Replay(MeasuredTrace):
     """The requested bytes of one device, exact, with those from before the recording.
 
@@ -39,7 +49,7 @@ class Replay(MeasuredTrace):
         self,
         native: _timeline.Replay,
         settings: AllocatorSettings,
-        card: Callable[[], tuple[int | None, str | None]] = lambda: (None, None),
+        card: Callable[[], Noted] = Noted,
         backends: Sequence[Backend] = (CUDA,),
     ) -> None:
         super().__init__(native, settings, backends)
@@ -117,21 +127,32 @@ class Replay(MeasuredTrace):
         live = self.measure("active").listed(event)
         return _blockmap.BlockMap(self.blocks, self.holding, *live, event - self.first_event)
 
+    @property
+    def card(self) -> Noted:
+        """What the recorder noted of the card."""
+        return self._card()
+
     @once
     def card_bytes(self) -> int | None:
         """The memory of the card, where the recorder noted it."""
-        return self._card()[0]
+        return self.card.bytes
 
     def context_bytes(self, total_bytes: int) -> int:
-        """What CUDA itself takes of a card with so much memory, as `snapshot.cards` estimates it; 0
-        for other backends, of which nothing is known."""
+        """What CUDA itself takes of a card with so much memory: what was noted of that very card,
+        else as `snapshot.cards` estimates it; 0 for other backends, of which nothing is known."""
+        card = self.card
+        if card.context_bytes is not None and total_bytes == card.bytes:
+            return card.context_bytes
         if self.backend is not CUDA:
             return 0
-        size, name = self._card()
-        return context_bytes(total_bytes, name, size)
+        from memreplay.snapshot.cards import context_bytes  # late: few ask for it
+
+        return context_bytes(total_bytes, card.name, card.bytes)
 
     def usable_bytes(self, total_bytes: int) -> int:
         """What a card with so much memory has for the program."""
+        from memreplay.snapshot.cards import usable_bytes
+
         return usable_bytes(total_bytes, self.context_bytes(total_bytes))
 
     @property

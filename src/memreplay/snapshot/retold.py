@@ -12,6 +12,7 @@ import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
 from memreplay.snapshot.alloc_conf import spelled
+from memreplay.snapshot.cards import context_bytes, usable_bytes
 from memreplay.snapshot.settings import STEPS
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from memreplay.engine.read._adding import Adding
     from memreplay.engine.read.column import Column
     from memreplay.engine.simulate._simulating import Simulation
+    from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.trace import Trace
@@ -110,9 +112,11 @@ def _notes(
         "reasons": sorted({reason for one in found.values() for reason in one.reasons})
     }
     places = range(1 + max(natives, default=-1))
-    totals = {device: one.total_bytes for device, one in found.items()}
-    if any(total is not None for total in totals.values()):
-        notes["cards"] = [{"total_bytes": totals.get(device)} for device in places]
+    if any(one.total_bytes is not None for one in found.values()):
+        cards = {
+            device: _card(snap.replay(device), one.total_bytes) for device, one in found.items()
+        }
+        notes["cards"] = [cards.get(device, {"total_bytes": None}) for device in places]
     at = {device: np.asarray(native.trace()["at"]) for device, native in natives.items()}
     steps = {device: snap.recorded_steps(device) for device in natives}
     if any(steps.values()):
@@ -136,6 +140,22 @@ def _notes(
         np.concatenate(kinds),
     )
     return notes
+
+
+def _card(replay: Replay, usable: int | None) -> dict[str, object]:
+    """The simulated card: the recording's where the program has as much as there, else one of
+    which it has all. Who reads this finds the same limit."""
+    if usable is None:
+        return {"total_bytes": None}
+    total, name = usable, None
+    if replay.card.bytes is not None and usable == replay.recorded.usable_bytes:
+        total, name = replay.card.bytes, replay.card.name
+    told: dict[str, object] = {"total_bytes": total}
+    if name is not None:
+        told["name"] = name
+    if usable_bytes(total, context_bytes(total, name, total)) != usable:
+        told["context_bytes"] = total - usable
+    return told
 
 
 class _Retelling:

@@ -24,7 +24,7 @@ from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
 from memreplay.snapshot.once import Once, once
-from memreplay.snapshot.replay import Replay
+from memreplay.snapshot.replay import Noted, Replay
 from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Snapshot(Staying):
 
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""
-        return _card(self.native, device)[0]
+        return _card(self.native, device).bytes
 
     def kept(self, name: str) -> object:
         """What the file says under a key of its own, as plain data; None where it has none.
@@ -481,17 +481,22 @@ class Snapshot(Staying):
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
 
 
-def _card(native: _core.Tables, device: int) -> tuple[int | None, str | None]:
-    """What the recorder noted of a card: its memory and its name. It is asked for late: what a
-    recorder wrote may be too deep."""
+def _card(native: _core.Tables, device: int) -> Noted:
+    """What the recorder noted of a card. It is asked for late: what a recorder wrote may be too
+    deep."""
     recorder = native.kept("memreplay")
     cards = recorder.get("cards") if isinstance(recorder, dict) else None
     card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
     if not isinstance(card, dict):
-        return None, None
-    size, name = card.get("total_bytes"), card.get("name")
+        return Noted()
+    size, name, context = (card.get(key) for key in ("total_bytes", "name", "context_bytes"))
     known = type(size) is int and 0 < size <= 2**61  # a bool is no size
-    return size if known else None, name if isinstance(name, str) else None
+    taken = known and type(context) is int and context >= 0
+    return Noted(
+        size if known else None,
+        name if isinstance(name, str) else None,
+        context if taken else None,
+    )
 
 
 def _moment(bound: Moment | int | None) -> Moment | None:

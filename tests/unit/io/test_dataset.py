@@ -378,7 +378,7 @@ def test_without_pyarrow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(mr.MissingExtraError, match="a dataset is read with pyarrow: pip install"):
+    with pytest.raises(mr.MissingExtraError, match="reading a dataset needs pyarrow: pip install"):
         mr.open(folder)
 
 

@@ -134,7 +134,11 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
         "simulated": {"reasons": []},
         "steps": [[0, 2]],
     }
-    assert retold(snap, {0: snap.replay(0).simulate(total_bytes=7)}).card_bytes(0) == 7
+    # Read again, the card has as much for the program.
+    assert again.replay(0).recorded.total_bytes == found.total_bytes
+    small = retold(snap, {0: snap.replay(0).simulate(total_bytes=7)})
+    assert small.card_bytes(0) == 7
+    assert small.replay(0).recorded.total_bytes == 7
     assert again.settings["other"] == [1, "x"]
     assert again.settings["expandable_segments"] is True
     assert again.replay(0).settings == found.settings

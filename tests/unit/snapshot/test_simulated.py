@@ -91,17 +91,15 @@ class Ran(NamedTuple):
             for name in ("reserved", "active", "requested")
         )
         peak = max(reserved)
-        at = reserved.index(peak)
-        until = next((i for i in range(at, len(reserved)) if reserved[i] != peak), len(reserved))
         ooms = [i for i, action in enumerate(self.actions) if action == "oom"]
         return {
             "reserved_peak_bytes": peak,
-            "reserved_peak_event": at - 1,
+            "reserved_peak_event": reserved.index(peak) - 1,
             "requested_peak_bytes": max(requested),
             "requested_peak_event": requested.index(max(requested)) - 1,
             "active_peak_bytes": max(active),
             "active_peak_event": active.index(max(active)) - 1,
-            "unused_bytes": peak - max(active[at:until]),
+            "unused_bytes": peak - max(active),
             "segments": self.segments,
             "driver_allocs": sum(action in ALLOCS for action in self.actions),
             "driver_frees": sum(action in FREES for action in self.actions),

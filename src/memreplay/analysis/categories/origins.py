@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.late import Late
-from memreplay.analysis.code.native import frames_left_out
 from memreplay.analysis.code.patterns import bits_of_frames
 from memreplay.engine.query import _groups
 
@@ -82,6 +81,8 @@ class Origins:
         patterns: tuple[tuple[int, Late], ...] = (_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT)
         marks = bits_of_frames(snap, patterns).tolist()
         if kept != "all":
+            from memreplay.analysis.code.native import frames_left_out  # late: few compare
+
             left_out = frames_left_out(snap.code, kept)
             marks = [0 if out else mark for mark, out in zip(marks, left_out, strict=True)]
         self.casts = any(marks)

@@ -43,6 +43,8 @@ def one_dump(
     """
     if wanted is not None:
         left = [one for one in files if _is_of(one.name, wanted)]
+        # Of a single dump the names are without its folder, as all files have that in common.
+        left = left or [one for one in files if _is_of(_with_folder(one.path), wanted)]
         if not left:
             raise UsageError(f"--dump {wanted}: no file is of it; there are: {_listed(files)}")
         files = left
@@ -64,6 +66,11 @@ def dump_of(name: str) -> str:
     """What a dump is called: its folder; or the file's name up to the rank, where it is in none."""
     folder, _, own = name.rpartition("/")
     return folder or _FROM_RANK.sub("", own) or own
+
+
+def _with_folder(path: str) -> str:
+    """A file's name behind that of the folder that it is in."""
+    return "/".join(re.split(r"[/\\]", path)[-2:])
 
 
 def _is_of(name: str, wanted: str) -> bool:

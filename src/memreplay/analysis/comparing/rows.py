@@ -67,6 +67,17 @@ def by_line(rows: list[DiffRow]) -> list[DiffRow]:
     return _sorted([_sum(alike) for alike in found.values()])
 
 
+def marked_as_guessed(rows: list[DiffRow], categories: frozenset[str]) -> list[DiffRow]:
+    """The rows, with those marked that are of `categories`: something of these is only likely."""
+    if not categories:
+        return rows
+    return [replace(row, guessed=_is_of(row, categories)) for row in rows]
+
+
+def _is_of(row: DiffRow, categories: frozenset[str]) -> bool:
+    return any(text in categories for text in (row.label, *(label.text for label in row.of)))
+
+
 def _sum(rows: list[DiffRow]) -> DiffRow:
     if len(rows) == 1:
         return rows[0]

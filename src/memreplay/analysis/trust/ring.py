@@ -161,12 +161,22 @@ def _has_missing(snap: Snapshot, replay: Replay) -> bool:
     # A block that the trace frees has the stack of its free.
     if any(s and row != absent for s, row in zip(replay.carried("stack"), rows, strict=True)):
         return True
-    import numpy as np
-
-    table = snap.segments
+    addresses = replay.column("address")
+    events = memoryview(replay.reserved.events())
+    if isinstance(addresses, int):
+        changed = {addresses for _ in events[:1]}
+    else:
+        changed = {addresses[i] for i in events}
+    fields = ("device", "stack", "flags", "address")
+    rows_of = (memoryview(snap.native.rows("segment", field)) for field in fields)
     # Of expandable ones the file has what is mapped, in one piece.
-    known = (table.device == replay.device) & (table.stack != 0) & ~table.is_expandable
-    return not bool(np.isin(table.address[known], replay.segment_changes.address).all())
+    return any(
+        device == replay.device
+        and stack
+        and not flags & _core.EXPANDABLE
+        and address not in changed
+        for device, stack, flags, address in zip(*rows_of, strict=True)
+    )
 
 
 def _is_left_of_state(replay: Replay) -> bool:

@@ -45,7 +45,8 @@ REMARKS = EXACT_ALL_THE_SAME - UNSEEN | {
     "simulation_estimated",
 }
 
-# The actions by which reserved memory grows.
+# The actions by which reserved memory changes, and those by which it grows.
+_OF_SEGMENTS = tuple(i for i, name in enumerate(_core.ACTIONS) if name.startswith("segment_"))
 _GROWTH = tuple(_core.ACTIONS.index(name) for name in ("segment_alloc", "segment_map"))
 
 _EVENTS_LOST = {
@@ -82,6 +83,8 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
     """
     replay = usage.replay
     reasons = _of_the_file(snap, replay)
+    if usage.measure == "reserved" and _has_segment_changes(replay):
+        reasons = [one for one in reasons if one != "no_allocations"]
     if "fake_tensors" in reasons and usage.measure not in ("requested", "held"):
         reasons.append("no_allocator")
     if "from_profiler" in reasons and not _profiled(snap, usage):
@@ -138,6 +141,8 @@ def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
     """
     own = verdict(snap, usage)
     whole = device_verdict(snap, usage.replay)
+    if usage.measure == "reserved" and _has_segment_changes(usage.replay):
+        whole = graded([one for one in whole.reasons if one != "no_allocations"])
     return Verdict(
         trusted=own.trusted and whole.trusted,
         exact=own.exact,
@@ -203,6 +208,13 @@ def _was_not_recorded(snap: Snapshot, replay: Replay) -> bool:
     # Of devices that were not read only the number of events is known; a dump leaves one.
     others = (n for device, n in snap.events_by_device.items() if device != replay.device)
     return "max_entries" not in snap.recorder and not any(n > 1 for n in others)
+
+
+def _has_segment_changes(replay: Replay) -> bool:
+    """Whether the trace tells how reserved memory changed, even if the recorder skipped the
+    allocations. A recording of the state only leaves one event, which may be of a segment."""
+    counts = replay.tally.actions
+    return replay.events > 1 and any(counts.get(code) for code in _OF_SEGMENTS)
 
 
 def _of_the_profiler(snap: Snapshot, replay: Replay) -> list[str]:

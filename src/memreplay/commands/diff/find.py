@@ -19,7 +19,7 @@ from memreplay.analysis.comparing.records import (
     Side,
     Status,
 )
-from memreplay.analysis.comparing.rows import compared, folded
+from memreplay.analysis.comparing.rows import compared, folded, marked_as_guessed
 from memreplay.analysis.comparing.sides import (
     PEAK,
     BaselineSide,
@@ -148,10 +148,6 @@ def _source(base: Snapshot, new: Snapshot, by: By) -> CategoriesSource | None:
     return "guessed" if None in (base.recorded, new.recorded) else "recorded"
 
 
-def _is_of(row: DiffRow, categories: frozenset[str]) -> bool:
-    return any(text in categories for text in (row.label, *(label.text for label in row.of)))
-
-
 def _listed(side: ComparedSide) -> str:
     return "device " + ", ".join(map(str, side.devices)) if side.devices else "none"
 
@@ -224,7 +220,7 @@ class _Pair:
             rows = folded(rows)
         guessed = self.before.guessed(self.base_device, scope, base.side.event_index)
         guessed |= self.after.guessed(self.device, scope, new.side.event_index)
-        return [replace(row, guessed=_is_of(row, guessed)) for row in rows] if guessed else rows
+        return marked_as_guessed(rows, guessed)
 
     def shown(self, rows: list[DiffRow]) -> tuple[list[DiffRow], list[DiffRow]]:
         """(Those that count, those of them that are shown)."""

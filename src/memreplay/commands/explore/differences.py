@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED
 from memreplay.commands.explore.rows.row import Line, Shown, frame_texts, named_line
+from memreplay.render.document import Place
 from memreplay.render.units import counted, signed_size, size
 from memreplay.snapshot.model import When
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow
-    from memreplay.analysis.comparing.sides import SnapshotSide
+    from memreplay.analysis.comparing.sides import Sided, SnapshotSide
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
     from memreplay.snapshot.model import By, Frame
 
 OPEN_SHARE = 0.05  # of the largest change: calls with more are open from the start
+
+PARTLY = "partly guessed"  # as `diff` says it
 
 
 class DifferenceRows:
@@ -41,7 +44,11 @@ class DifferenceRows:
     def line(self, at: int) -> Line:
         row = self.found[at]
         cells = signed_size(row.change_bytes), size(row.base_bytes), size(row.new_bytes)
-        return named_line(cells, row, abs(row.change_bytes) / self.most, self.by)
+        line = named_line(cells, row, abs(row.change_bytes) / self.most, self.by)
+        if not row.guessed:
+            return line
+        more = Place(f"({PARTLY})")
+        return line._replace(text=f"{line.text}  {more.function}", places=(*line.places, more))
 
     def key(self, at: int) -> Hashable:
         row = self.found[at]
@@ -57,6 +64,7 @@ class DifferenceRows:
             ("change", f"{signed_size(row.change_bytes)} ({row.status})"),
             ("before", f"{size(row.base_bytes)} in {counted(row.base_count, 'block')}"),
             ("after", f"{size(row.new_bytes)} in {counted(row.new_count, 'block')}"),
+            *([("category", PARTLY)] if row.guessed else ()),
         )
         return Shown(clean(row.label), pairs, row.frames, row.user)
 
@@ -210,7 +218,7 @@ class Differences:
         return DifferenceRows(folded(found) if by == "stack" and not new.whole else found, by)
 
     def _compared(self, base: Look, new: Look, by: str) -> list[DiffRow]:
-        from memreplay.analysis.comparing.rows import compared
+        from memreplay.analysis.comparing.rows import compared, marked_as_guessed
         from memreplay.analysis.comparing.sides import Scope
 
         asked = by, new.filters
@@ -227,14 +235,14 @@ class Differences:
         if self._found is None or self._found[0] != key:
             if asked not in self._sides:
                 self._sides = {asked: self._made(by, new)}
-            found = [
-                side.at(
-                    look.device,
-                    Scope(new.measure, _when(one, look), pool=new.pool, stream=new.stream),
-                )
-                for side, one, look in zip(self._sides[asked], self.both, (base, new), strict=True)
-            ]
-            self._found = key, compared(*found)
+            found: list[Sided] = []
+            guessed: frozenset[str] = frozenset()
+            for side, one, look in zip(self._sides[asked], self.both, (base, new), strict=True):
+                when = _when(one, look)
+                scope = Scope(new.measure, when, pool=new.pool, stream=new.stream)
+                found.append(side.at(look.device, scope))
+                guessed |= side.guessed(look.device, scope, look.event)
+            self._found = key, marked_as_guessed(compared(*found), guessed)
         return self._found[1]
 
     def _made(self, by: str, look: Look) -> tuple[SnapshotSide, SnapshotSide]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from rich.table import Table
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -21,7 +22,11 @@ class KeysScreen(ModalScreen[None]):
     KeysScreen { align: center middle; }
     #keys { width: 84; max-width: 100%; height: 90%; padding: 0 1; background: $surface; }
     """
-    BINDINGS: ClassVar[list[Any]] = [("escape,q,question_mark,enter,f1", "dismiss", "close")]
+    # With priority each is done before the next key is looked at: without it a key that comes fast
+    # behind it would wait in the queue of this screen, and go away with that.
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape,q,question_mark,enter,f1", "dismiss", "close", priority=True)
+    ]
 
     def compose(self) -> ComposeResult:
         table = Table.grid(padding=(0, 2))

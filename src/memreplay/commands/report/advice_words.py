@@ -47,7 +47,7 @@ WORDS = {
     "foreach": "temporaries for all parameters at once hold {held}. fused=True needs none,"
     " foreach=False only those of one parameter: that saves {saved}",
     "checkpoint": "{word} hold {held}. torch.utils.checkpoint recomputes most of them in the"
-    " backward pass, and a smaller batch makes fewer: either saves {saved} at most",
+    " backward pass, and a smaller batch makes fewer: either saves up to {saved}",
     "inference_mode": "{held}{at} is kept for a backward pass, and none was recorded. If you need"
     " no gradients, run this under torch.inference_mode(): it saves about {saved}",
     "no_grad": "{held}{at} is kept for a backward pass that doesn't come. Run this part under"

@@ -88,7 +88,7 @@ def _counted(n: int, noun: str) -> str:
 
 def _cut_hint(events: int, segments: int) -> str:
     if not events and not segments:
-        return "the dump was cut off before anything in it was complete: dump again"
+        return "the dump was cut off too early to tell anything, even with --salvage: dump again"
     return f"the dump was cut off; {_salvaging(events, segments)}"
 
 

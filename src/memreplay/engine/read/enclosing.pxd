@@ -8,6 +8,22 @@ from memreplay.engine.read.vm cimport VM
 from memreplay.engine.read.wrapped cimport *
 
 
+cdef inline bint is_in_snapshot(VM* vm, size_t at) noexcept nogil:
+    # The same where no MARK is open and tuples have one: each value lies right on its container, or
+    # on its key there.
+    cdef const Value* s = values(vm)
+    while at:
+        if at >= 2 and s[at - 1].kind == V_STR and is_dict(s[at - 2].kind):
+            at -= 2
+        elif is_list(s[at - 1].kind):
+            at -= 1
+        else:
+            return False
+        if not may_wrap(vm.tables, s[at].kind):
+            return True
+    return False
+
+
 cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
     # Whether all containers that stack position `at` is in are unknown ones. A container lies below
     # the MARK of its items, or right below its only item or that one's key. What else lies there
@@ -15,6 +31,8 @@ cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
     cdef const Value* s = values(vm)
     cdef const uint32_t* marks = <const uint32_t*> vm.marks.data
     cdef size_t i, position
+    if vm.protocol < 2 and vm.marks.len == 0:
+        return not is_in_snapshot(vm, at)
     for i in range(vm.marks.len):
         position = marks[i] & POSITION
         if 0 < position < at and not may_wrap(vm.tables, s[position - 1].kind):

@@ -27,6 +27,7 @@ from memreplay.engine.read.tables cimport *
 from memreplay.engine.read.text cimport is_text_opcode, run_text
 from memreplay.engine.read.unknown cimport is_kept, keep_tuple, open_tuple, open_unknown
 from memreplay.engine.read.value cimport *
+from memreplay.engine.read.wrapped cimport is_counted
 
 cdef enum:
     LOOKAHEAD = 1 << 16     # a window that ends inside an event and holds less is refilled
@@ -127,7 +128,8 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                     return role
                 # Of the two readings that are left, a dict that has items already is not the owner.
                 if n < base + 2 or (s[n - 2].kind == V_NODE_DICT and
-                                    (<Node*> vm.tables.nodes.data)[s[n - 2].idx].first != NONE32):
+                                    (<Node*> vm.tables.nodes.data)[s[n - 2].idx].first != NONE32
+                                    ) or (s[n - 2].kind == V_ROOT and is_counted(under)):
                     return V_SKIP_LIST if a_list else V_SKIP_DICT
             if n >= base + 2 and is_dict(s[n - 2].kind):
                 role = role_in(vm, &s[n - 2], top.idx, a_list)

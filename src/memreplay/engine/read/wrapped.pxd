@@ -31,6 +31,11 @@ cdef inline bint may_wrap(const Tables* t, uint32_t kind) noexcept nogil:
     return kind <= V_PAIR or kind == V_SKIP_LIST or kind == V_SKIP_DICT
 
 
+cdef inline bint is_counted(const Value* v) noexcept nogil:
+    # Whether it is a snapshot that is not the one wanted.
+    return v.kind == V_SKIP_DICT and v.num == COUNTED
+
+
 cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:
     # One more; whether it is the one that is wanted. `name` is what it stands under, or NULL.
     cdef uint32_t id = NONE32

@@ -66,6 +66,18 @@ def test_one_is_chosen(names: list[str], wanted: str, want: list[str]) -> None:
     assert left(names, wanted) == want
 
 
+@pytest.mark.parametrize("wanted", ["iteration_10", "iteration_1*/"])
+def test_the_only_one_is_chosen(wanted: str) -> None:
+    """Its folder is no part of the names then."""
+    files = [
+        Listed(name=f"rank{rank}.pkl", path=f"run/iteration_10/rank{rank}.pkl", size=1, changed="")
+        for rank in (0, 1)
+    ]
+    assert one_dump(files, wanted, lambda _: None).files == files
+    with pytest.raises(UsageError, match="--dump run: no file is of it"):
+        one_dump(files, "run", lambda _: None)
+
+
 def test_none_is_of_it() -> None:
     with pytest.raises(UsageError, match="--dump 3: no file is of it; there are: iteration_9, it"):
         left(TITAN[:3], "iteration_3".removeprefix("iteration_"))

@@ -590,7 +590,7 @@ def test_what_the_program_gets(
     assert got["LD_PRELOAD"].endswith(f":{mine}")
     assert got["PYTHONPATH"].split(":")[1:] == [str(ground.packages)]
     assert got["MEMREPLAY_CUDNN"] == "92600"
-    assert got["MEMREPLAY_DRYRUN_STACKS"] == "python"
+    assert got["MEMREPLAY_DRYRUN_STACKS"] == "auto"
     assert "MEMREPLAY_DRYRUN_ENTRIES" not in got
     assert got["MINE"] == "7"
     assert not {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} & set(got)

@@ -53,6 +53,20 @@ def test_groups_are_those_of_diff(by: str, when: When) -> None:
         )
 
 
+def test_a_guess_is_called_one() -> None:
+    base, new = both()
+    looks = [replace(one.first_look(0), view="groups", by="category") for one in (base, new)]
+    rows = Differences(base, new).rows(*looks)
+    assert isinstance(rows, DifferenceRows)
+    guessed = [at for at, row in enumerate(rows.found) if row.guessed]
+    assert [rows.found[at].label for at in guessed] == ["optimizer state", "parameters"]
+    for at in range(len(rows)):
+        line, shown = rows.line(at), rows.shown(at)
+        assert line.text.endswith("  (partly guessed)") == (at in guessed)
+        assert (("category", "partly guessed") in shown.pairs) == (at in guessed)
+        assert "  ".join(one.function for one in line.places) == line.text
+
+
 @pytest.mark.parametrize("inverted", [False, True])
 def test_a_tree_adds_up(inverted: bool) -> None:
     base, new = both()

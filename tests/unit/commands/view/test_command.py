@@ -146,7 +146,10 @@ def test_two_are_compared(runner: CliRunner) -> None:
     assert [block["text"] for block in page["diff"] if block["kind"] == "heading"] == [
         "snap.pkl  (base)",
         "new.pkl.gz  (new)",
-        "device 0: peak 192 B -> 608 B requested, +416 B (+216.7%)",
+        (
+            "device 0: peak 192 B -> 608 B requested, +416 B (+216.7%), +416 B unknown"
+            " (+384 B in f1 f.py:1)"
+        ),
     ]
 
 

@@ -114,7 +114,10 @@ def test_words(error: Exception, kind: type[Exception], pattern: str) -> None:
         (4580, 0, "the dump was cut off; read the intact part (4,580 events) with --salvage"),
         (1, 7, "the dump was cut off; read the intact part (1 event) with --salvage"),
         (0, 7, "the dump was cut off; read the intact part (7 segments, no event) with --salvage"),
-        (0, 0, "the dump was cut off before anything in it was complete: dump again"),
+        (
+            *(0, 0),
+            "the dump was cut off too early to tell anything, even with --salvage: dump again",
+        ),
     ],
 )
 def test_salvage_is_offered_where_it_helps(events: int, segments: int, hint: str) -> None:

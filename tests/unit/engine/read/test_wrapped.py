@@ -31,6 +31,8 @@ def snapshot(n: int) -> build.Snapshot:
 
 A, B = snapshot(3), snapshot(5)
 FORMS: dict[str, Callable[[Any], bytes]] = {
+    "protocol 0": lambda value: build.dump(value, 0),
+    "protocol 1": lambda value: build.dump(value, 1),
     "protocol 2": lambda value: build.dump(value, 2),
     "protocol 4": build.dump,
     "C++": build.dump_cpp,
