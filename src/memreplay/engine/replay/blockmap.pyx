@@ -19,7 +19,7 @@ from memreplay.engine.base.slim cimport slim_at
 from memreplay.engine.replay.lives cimport bytes_at
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE, Piece, reserve_pieces
-from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT
+from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, round_size
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP, Carried
 
@@ -161,7 +161,7 @@ cdef inline int push_free(BlockMap* m, uint32_t segment, uint64_t address,
 cdef inline bint tells_small(const BlockMap* m, const Tile* t) noexcept nogil:
     # Whether such a block lies in small segments only: a checkpoint's says nothing.
     cdef const Buf* synthetic = &m.arena.synthetic
-    return t.requested <= SMALL_LIMIT and not (
+    return round_size(&m.arena.rules, <uint64_t> t.requested) <= SMALL_LIMIT and not (
         synthetic.len and (<const uint8_t*> synthetic.data)[t.stack])
 
 
