@@ -167,15 +167,15 @@ def _has_missing(snap: Snapshot, replay: Replay) -> bool:
         changed = {addresses for _ in events[:1]}
     else:
         changed = {addresses[i] for i in events}
-    fields = ("device", "stack", "flags", "address")
-    rows_of = (memoryview(snap.native.rows("segment", field)) for field in fields)
     # Of expandable ones the file has what is mapped, in one piece.
     return any(
         device == replay.device
         and stack
         and not flags & _core.EXPANDABLE
         and address not in changed
-        for device, stack, flags, address in zip(*rows_of, strict=True)
+        for device, stack, flags, address in snap.segment_rows(
+            "device", "stack", "flags", "address"
+        )
     )
 
 

@@ -224,8 +224,7 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
 
 
 cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) noexcept nogil:
-    # Where position `at` of the stack is one in metadata or settings, these values become a kept
-    # list: what JSON makes of a tuple. `out` stays V_UNSET elsewhere.
+    # In metadata or settings these values become a kept list, as in JSON. Else `out` is V_UNSET.
     cdef size_t top = vm.stack.len
     cdef uint32_t parent = 0
     cdef uint32_t role
@@ -421,8 +420,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     if trace.kind != V_TRACE or (vm.stack.len > base and s[vm.stack.len - 1].kind != V_EVENT):
         return OK
     (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= APPENDED
-    # The events before this one are whole: they need not wait on the stack for the end of the
-    # batch.
+    # The events before this one are whole: they needn't wait on the stack for the batch's end.
     for i in range(base, vm.stack.len):
         if append_item(vm.tables, trace, &s[i]) != OK:
             return vm.tables.status.code
