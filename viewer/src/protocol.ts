@@ -263,11 +263,13 @@ export interface Blocking {
   readonly pools: readonly PoolShare[];
 }
 
-/** The frames of a snapshot: places in its `texts`, and lines. */
+/** The frames of a snapshot: places in its `texts`, and lines; what these say stands one place before
+ * `sources`, 0 for what isn't known. */
 export interface Frames {
   readonly functions: Int32Array;
   readonly files: Int32Array;
   readonly lines: Float64Array;
+  readonly sources: Int32Array;
 }
 
 /** The frames of one stack, innermost first. */

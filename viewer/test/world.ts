@@ -51,8 +51,8 @@ export interface World {
   readonly reservedStart: number;
   readonly reserved: readonly (readonly [number, number])[];
   readonly texts: readonly string[];
-  /** Function, file, line. */
-  readonly frames: readonly (readonly [number, number, number])[];
+  /** Function, file, line; source, 1 more than its place in texts. */
+  readonly frames: readonly (readonly [number, number, number, number?])[];
   readonly stacks: readonly StackRow[];
   readonly groups: readonly GroupRows[];
   readonly pools: readonly (readonly [number, number] | null)[];

@@ -46,6 +46,8 @@ class Setup(NamedTuple):
     """As PYTORCH_ALLOC_CONF; None for what the environment says."""
     stacks: str = "auto"
     max_entries: int | None = None
+    source: bool = False
+    """Whether the snapshots get lines of the program's source code."""
     timeout: float | None = None
     stdout: int | None = None
     """The file descriptor that is the command's stdout; None for ours."""
@@ -186,6 +188,8 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
     }
     if setup.max_entries is not None:
         found["MEMREPLAY_DRYRUN_ENTRIES"] = str(setup.max_entries)
+    if setup.source:
+        found["MEMREPLAY_DRYRUN_SOURCE"] = "1"
     if torch.cudnn is not None:
         found["MEMREPLAY_CUDNN"] = str(torch.cudnn)
     if setup.settings is not None:

@@ -28,6 +28,7 @@ class Asked(Struct, frozen=True):
     force: bool
     stacks: str
     max_entries: int | None
+    source: bool
     model: tuple[str, ...]
     optimizer: tuple[str, ...]
     show: str
@@ -99,6 +100,7 @@ class CellRecorder:
             optimizer=self._named(asked.optimizer),
             stacks=asked.stacks,  # type: ignore[arg-type]
             max_entries=asked.max_entries,
+            source=asked.source,
             overwrite=asked.force or asked.output is None,
         )
         began = False

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import sys
+import sysconfig
 from collections import Counter
 
 TYPE_CHECKING = False
@@ -23,6 +24,24 @@ COUNTERS = {
     "free_requested": "allocation.all.freed",
     "free_completed": "active.all.freed",
 }
+
+INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
+
+
+def library_folders(torch: str) -> tuple[str, ...]:
+    """The folders of code that isn't the program's own, with a slash at their ends. `torch` is
+    PyTorch's."""
+    paths = sysconfig.get_paths()
+    found = [torch, *(paths[one] for one in ("stdlib", "purelib", "platlib", "scripts"))]
+    # What torch.compile has written, with names of no meaning.
+    found.append(os.environ.get("TORCHINDUCTOR_CACHE_DIR", torch))
+    return tuple(os.path.join(one, "") for one in found if one)
+
+
+def is_library(file: str, folders: tuple[str, ...]) -> bool:
+    """Return whether a file is of a library: in one of these folders, or installed for another
+    Python, whose packages this one may have, too."""
+    return file.startswith((*folders, "<frozen")) or not INSTALLED.isdisjoint(file.split(os.sep))
 
 
 def tracing_slots(torch: str) -> tuple[int, int, int] | None:

@@ -18,7 +18,9 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import (
     SYMBOLIZE,
     history_context,
+    is_library,
     kept_events,
+    library_folders,
     name_frames_quickly,
     run_facts,
     stacks_for,
@@ -26,6 +28,7 @@ from memreplay.recording.facts import (
 )
 from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.noting import Noting
+from memreplay.recording.source_lines import source_lines
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import beside, checked, free_name, moved, write
 from memreplay.texts import clean
@@ -62,6 +65,9 @@ class Recorder:
         records them where that is cheap: PyTorch 2.4 or later on x86-64 Linux.
     max_entries : int, optional
         Keep the last so many events alone; default: all.
+    source : bool
+        Put the text of the program's own lines that stacks name into the snapshot, a MiB at most,
+        so that reports show it. Whoever has the file can read it.
     every : int, optional
         Write a snapshot after each so many steps, too: `snap.step-100.pickle`.
     on_signal : bool
@@ -88,6 +94,7 @@ class Recorder:
         optimizer: Any = None,
         stacks: Literal["auto", "python", "all"] = "auto",
         max_entries: int | None = None,
+        source: bool = False,
         every: int | None = None,
         on_signal: bool = True,
         overwrite: bool = False,
@@ -105,6 +112,7 @@ class Recorder:
         """The file; when the recording has ended, where it was written."""
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
+        self.source = source
         self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
         self.ooms: list[str] = []
         self.goes_on = False  # PyTorch's own recording
@@ -305,18 +313,27 @@ class Recorder:
             counted,
             self.history.get("skip_actions") or (),
         )
+        lines = self.guard.run("reading lines of source code", self.lines, found) or {}
         found["memreplay"] = {
             **self.guard.run("asking what the run is", self.facts, otherwise={"version": 1}),
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
             **kept,
+            **({"source_lines": lines} if lines else {}),
             **self.noting.found(found["device_traces"], sure),
         }
         return found
 
     def facts(self) -> dict[str, Any]:
         return run_facts(self.torch, self.devices, ranks_of(self.torch))
+
+    def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
+        """Those of the program's own code that its stacks name, if they are asked for."""
+        if not self.source:
+            return {}
+        folders = library_folders(os.path.dirname(self.torch.__file__ or ""))
+        return source_lines(snapshot, lambda file: is_library(file, folders))
 
     def dump(self, path: str | os.PathLike[str]) -> str:
         """Writes a snapshot of this moment; the recording goes on. Returns where it was written:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
-from memreplay.render.fit import fit_place
+from memreplay.render.fit import fit_place, lines_below
 from memreplay.snapshot.record import Record
 from memreplay.texts import clean
 
@@ -101,4 +101,4 @@ def _table(table: Table) -> TableBlock:
 
 def _row(row: Row, kept: list[int]) -> BlockRow:
     cells = tuple(place_words(row.cells[at]) for at in kept)
-    return BlockRow(cells, tuple(place_words(place) for place, _ in row.below))
+    return BlockRow(cells, tuple(lines_below(row, place_words)))

@@ -70,8 +70,15 @@ def _table(table: Table) -> Iterator[CompactLine]:
 
 
 def _row(row: Row, below: str) -> str:
-    cells = _BETWEEN.join(map(_words, row.cells)).rstrip()
-    return below.join((cells, *(_words(place) for place, _ in row.below)))
+    cells = _BETWEEN.join(map(_words, row.cells)).rstrip() + _source(row.cells[-1])
+    return below.join((cells, *(_words(place) + _source(place) for place, _ in row.below)))
+
+
+def _source(words: Words) -> str:
+    """The line of source code of a place, if it is known."""
+    if isinstance(words, Place) and words.source:
+        return f" `{clean(words.source)}`"
+    return ""
 
 
 def _words(words: Words) -> str:

@@ -32,13 +32,15 @@ Line = tuple[tuple[str, Hue], ...]
 class Place(Struct, frozen=True):
     """A place in code; a sink shortens it to the width there is, the path from its left.
 
-    `note` stands behind it, as long as there is room for the file's name, too.
+    `note` stands behind it, as long as there is room for the file's name, too. `source`, the text
+    of the line, stands below it in tables, and nowhere else.
     """
 
     function: str = ""
     file: str = ""
     line: int = 0
     note: str = ""
+    source: str = ""
 
 
 class Bar(Struct, frozen=True):

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from memreplay.render.document import Place
 from memreplay.texts import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memreplay.render.document import Row, Words
 
 ELLIPSIS = "…"
 # "24.2 GiB" and "0.4 s" stay together at the end of a line: wrapping sees no space in them.
@@ -75,7 +81,28 @@ def fit_place(place: Place, width: int) -> str:
 
 def place_lines(place: Place, width: int) -> list[str]:
     """The place in one line of at most `width` cells; where that is narrow, and would cut a name
-    that has room in a line of its own, in two: what ran, then where."""
+    that has room in a line of its own, in two: what ran, then where. Below it is its source."""
+    room = width - len(_FURTHER_IN)
+    source = [_FURTHER_IN + cut_right(line, room) for line in source_lines(place)]
+    return _named_lines(place, width) + source
+
+
+def source_lines(place: Words) -> list[str]:
+    """The line of source code that stands below a place in a table, if it is known."""
+    if isinstance(place, Place) and place.source:
+        return [f"> {clean(place.source)}"]
+    return []
+
+
+def lines_below(row: Row, words: Callable[[Place], str]) -> list[str]:
+    """What stands below a row's last cell, a place by its words: source code, and callers."""
+    lines = source_lines(row.cells[-1])
+    for place, _ in row.below:
+        lines += [words(place), *source_lines(place)]
+    return lines
+
+
+def _named_lines(place: Place, width: int) -> list[str]:
     if width < _NARROW and place.function and place.file:
         function, path = clean(place.function), clean(place.file)
         line = f":{place.line}" if place.line else ""

@@ -146,10 +146,10 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
     if all_frames:
         chosen = frozenset(user)
         below: Below = tuple(
-            (place_of(frame), "plain" if index in chosen else "dim")
+            (Place(*naming.place_of(frame)), "plain" if index in chosen else "dim")
             for index, frame in enumerate(frames[1:], 1)
         )
-        return Row((*numbers, place_of(frames[0])), below)
+        return Row((*numbers, Place(*naming.place_of(frames[0]))), below)
     place = Place(*naming.name_of_stack(frames, user, one.libraries))
     if not user:
         return Row((*numbers, place), _below_plumbing(frames))
@@ -211,6 +211,14 @@ def _below_plumbing(frames: tuple[Frame, ...]) -> Below:
     if naming.short_function(frames[at].function):
         return ()
     return tuple((place_of(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
+
+
+def one_line(row: Row) -> Row:
+    """A row without anything below it."""
+    last = row.cells[-1]
+    if isinstance(last, Place):
+        last = replace(last, source="")
+    return replace(row, cells=(*row.cells[:-1], last), below=())
 
 
 def _rest_row(found: Grouped, whole: int) -> Row:
@@ -279,5 +287,6 @@ def share(n_bytes: int, whole: int) -> float:
 
 
 def place_of(frame: Frame) -> Place:
-    """A frame as a place in code, shortened later to the width there is."""
-    return Place(*naming.place_of(frame))
+    """A frame as a place in code, shortened later to the width there is; without its source, as
+    for callers."""
+    return Place(*naming.place_of(frame)._replace(source=""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
-from memreplay.render.fit import fit_place
+from memreplay.render.fit import fit_place, lines_below
 from memreplay.texts import markdown_fence, markdown_line, markdown_text
 
 if TYPE_CHECKING:
@@ -55,6 +55,6 @@ def _table(table: Table) -> str:
 
 def _row(row: Row) -> list[str]:
     cells = [markdown_text(_words(cell)) for cell in row.cells]
-    below = (markdown_text(_words(place)) for place, _ in row.below)
+    below = map(markdown_text, lines_below(row, _words))
     cells[-1] = "<br>".join((cells[-1], *below))
     return cells

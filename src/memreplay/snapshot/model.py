@@ -44,8 +44,9 @@ MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated", "reserved")
 
 
-class Frame(Record, frozen=True):
-    """One frame of a call stack."""
+class Frame(Record, frozen=True, eq=False):
+    """One frame of a call stack. Frames are the same if they name the same line, whatever it says:
+    of two snapshots one may have no source."""
 
     function: str
     """The function's name; empty where frames stand for files."""
@@ -53,6 +54,21 @@ class Frame(Record, frozen=True):
     """The source file; empty where frames stand for functions."""
     line: int
     """The line; 0 if it is not known (C++ frames)."""
+    source: str | UnsetType = UNSET
+    """The text of this line, if the recording has it (`memreplay record --source`): without the
+    white space around it, at most 200 characters."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not Frame:
+            return NotImplemented
+        return (
+            self.line == other.line and self.function == other.function and self.file == other.file
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.file, self.line))
 
 
 class Label(Record, frozen=True):

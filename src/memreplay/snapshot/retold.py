@@ -32,7 +32,7 @@ ABSENT = _core.ABSENT_ID
 _OOM = _core.ACTIONS.index("oom")
 _ALLOC = _core.ACTIONS.index("alloc")
 # What is kept of the recorder's notes as it is.
-_KEPT_NOTES = ("torch", "version")
+_KEPT_NOTES = ("torch", "version", "source_lines")
 
 
 def retold(snap: Snapshot, found: Mapping[int, Simulated]) -> Snapshot:

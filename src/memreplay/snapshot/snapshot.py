@@ -5,15 +5,23 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 import memreplay._core as _core
 from memreplay.engine.base.diagnosis import cut_stream
 from memreplay.engine.replay import _timeline
-from memreplay.errors import NothingToTellError, SnapshotError, TruncatedError, UsageError
+from memreplay.errors import (
+    LimitError,
+    NothingToTellError,
+    SnapshotError,
+    TruncatedError,
+    UsageError,
+)
 from memreplay.io.container import Source, open_stream
 from memreplay.io.dataset_files import find_dataset
 from memreplay.io.limits import Limits
@@ -231,6 +239,18 @@ class Snapshot(Staying):
             return None, str(flaw)
 
     @once
+    def source_lines(self) -> Mapping[str, Mapping[int, str]]:
+        """The text of lines of source code by file and number, without the white space around it:
+        those that the recorder was asked to keep (`record(…, source=True)`)."""
+        try:
+            found = self.recorder.get("source_lines")
+        except LimitError:  # a recorder's notes are far smaller
+            return {}
+        from memreplay.snapshot.source_lines import checked_lines  # late: few files have any
+
+        return checked_lines(found) if found else {}
+
+    @once
     def recorder_failures(self) -> tuple[tuple[str, str, int], ...]:
         """What memreplay's recorder failed to do, by which error, and how often. The program did
         not notice; categories may be wrong for it."""
@@ -387,7 +407,9 @@ class Snapshot(Staying):
         found = self._frames.get(i)
         if found is None:
             function, file, line = self.native.frame(i)
-            found = Frame(self.native.string(function), self.native.string(file), line)
+            name, path = self.native.string(function), self.native.string(file)
+            text = self.source_lines.get(path, {}).get(line)
+            found = Frame(name, path, line, text or UNSET)
             found = self._frames.setdefault(i, found)
         return found
 

@@ -35,6 +35,7 @@ export class Code {
       functions: integers(data, said.frame_function),
       files: integers(data, said.frame_file),
       lines: decoded(data, said.frame_line),
+      sources: integers(data, said.frame_source),
     };
     const lengths = integers(data, said.stack_frames);
     this.stacks = lengths.length;

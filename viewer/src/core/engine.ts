@@ -72,8 +72,13 @@ export class PageEngine implements Engine {
   }
 
   frames(snapshot: number): Frames {
-    const { functions, files, lines } = this.snapshot(snapshot).code.frames;
-    return { functions: functions.slice(), files: files.slice(), lines: lines.slice() };
+    const { functions, files, lines, sources } = this.snapshot(snapshot).code.frames;
+    return {
+      functions: functions.slice(),
+      files: files.slice(),
+      lines: lines.slice(),
+      sources: sources.slice(),
+    };
   }
 
   stack(snapshot: number, stack: number): Stack {

@@ -175,6 +175,8 @@ export interface PageData {
   readonly frame_function: Coded;
   readonly frame_file: Coded;
   readonly frame_line: Coded;
+  /** What the line says: a place in `texts`, from 1 on; 0 where that isn't known. */
+  readonly frame_source: Coded;
   readonly stack_frames: Coded;
   readonly frames: Coded;
   readonly stack_code: Coded;

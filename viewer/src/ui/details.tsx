@@ -83,7 +83,7 @@ export function AllocationLines(props: {
 export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) {
   const all = useSignal(false);
   const { snapshot } = ground;
-  const { functions, files, lines } = ground.frames;
+  const { functions, files, lines, sources } = ground.frames;
   if (!stack.frames.length) return <p class="dim">no stack was recorded</p>;
   const code = stack.code.some((one) => one === 1);
   const shown = Array.from(stack.frames, (frame, i) => ({
@@ -97,10 +97,12 @@ export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) 
         {shown.map(({ frame, i, code: own }) => {
           const file = snapshot.texts[files[frame]!] ?? '';
           const line = lines[frame]!;
+          const source = snapshot.texts[sources[frame]! - 1];
           return (
             <li key={i} class={own ? 'code' : 'plumbing'}>
               <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
               <span class="file">{file && `${file}${line ? `:${line}` : ''}`}</span>
+              {source && <code class="source">{source}</code>}
             </li>
           );
         })}

@@ -6,11 +6,17 @@ import { world } from '../world.js';
 
 test('frames and stacks come back', () => {
   for (let seed = 0; seed < 20; seed++) {
-    const of = world(seed, 5);
+    const plain = world(seed, 5);
+    const of = {
+      ...plain,
+      frames: plain.frames.map(
+        ([name, file, line], i) => [name, file, line, i % plain.texts.length] as const,
+      ),
+    };
     const engine = opened(of);
-    const { functions, files, lines } = engine.frames(0);
+    const { functions, files, lines, sources } = engine.frames(0);
     assert.deepEqual(
-      Array.from(functions, (name, i) => [name, files[i], lines[i]]),
+      Array.from(functions, (name, i) => [name, files[i], lines[i], sources[i]]),
       of.frames,
     );
     of.stacks.forEach(({ frames, code }, k) => {

@@ -37,6 +37,8 @@ class Name(NamedTuple):
     """The line; 0 if it is not known, or none of a source file."""
     note: str = ""
     """What tells stacks with the same place apart: the operator that it called."""
+    source: str = ""
+    """The text of the line, if the recording has it."""
 
     @property
     def place(self) -> str:
@@ -89,13 +91,14 @@ def place_of(frame: Frame) -> Name:
     if frame.file in ("", "??"):
         unknown = "(C++, no file known)" if frame.file else "(no file known)"
         return Name(function or unknown)
+    source = frame.source or ""
     # Of a shared library the unwinder says how far into it, which is no line.
     library = frame.file.rpartition("/")[2]
     line = 0 if library.endswith(".so") or ".so." in library else frame.line
     cell = cell_of(frame.file)
     if cell and (function == "<module>" or function.startswith("<cell line")):
         function = ""  # what is not in a function needs no other name than its cell's
-    return Name(function, cell or frame.file, line)
+    return Name(function, cell or frame.file, line, source=source)
 
 
 def cell_of(file: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.moments.records import DeviceStages
@@ -24,7 +23,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.fit import cut_right
 from memreplay.render.headline import moment_phrases
-from memreplay.render.holders import coded_row, holder_tables, share
+from memreplay.render.holders import coded_row, holder_tables, one_line, share
 from memreplay.render.reasons import reason_notes
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
@@ -247,7 +246,7 @@ def _age(one: LiveAllocation) -> str:
 def _stack_row(stack: Stack, report: AtReport) -> Row:
     """Where allocations of one stack were made, and what stands below."""
     row = coded_row((), stack, "stack", all_frames=report.all_frames)
-    return row if report.all_frames else replace(row, below=())
+    return row if report.all_frames else one_line(row)
 
 
 def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, row: Row) -> Row:

@@ -18,7 +18,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
-from memreplay.render.holders import group_row, group_rows, share
+from memreplay.render.holders import group_row, group_rows, one_line, share
 from memreplay.render.reasons import reason_notes
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, range_words, size
@@ -94,14 +94,14 @@ def _rule_row(one: Caught, report: CategoriesReport) -> Row:
     if one.largest is None:
         return Row(("0 B", "0%", "0", count(one.rule or 0), one.category, "(nothing)"), style="dim")
     row = group_row(one.largest, "stack", all_frames=report.all_frames)
+    row = row if report.all_frames else one_line(row)
     rule = "-" if one.rule is None else count(one.rule)
     numbers = (size(one.bytes), percent(one.share), count(one.count), rule)
-    below = row.below if report.all_frames else ()
     category, _, mostly = one.category.partition(": ")
     if mostly and not one.own and not one.largest.frames:
         # It has no stack, and its name says what it is.
-        return Row((*numbers, category, f"({mostly})"), below, row.style)
-    return Row((*numbers, one.category, row.cells[-1]), below, row.style)
+        return Row((*numbers, category, f"({mostly})"), row.below, row.style)
+    return Row((*numbers, one.category, row.cells[-1]), row.below, row.style)
 
 
 def _unknown_table(found: DeviceCategories, report: CategoriesReport) -> Table:

@@ -42,6 +42,7 @@ class Asked(Struct, frozen=True):
     settings: str | None
     stacks: str
     max_entries: int | None
+    source: bool
     timeout: float | None
     max_peak: int | None
     max_reserved: int | None
@@ -71,6 +72,7 @@ def setup_of(asked: Asked) -> Setup:
         settings=asked.settings,
         stacks=asked.stacks,
         max_entries=asked.max_entries,
+        source=asked.source,
         timeout=asked.timeout,
         # What the program prints is no part of what a program reads of us.
         stdout=_STDERR if asked.fmt == "json" else None,

@@ -16,7 +16,7 @@ from memreplay.texts import clean
 if TYPE_CHECKING:
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
-    from memreplay.commands.explore.rows.row import Rows
+    from memreplay.commands.explore.rows.row import Rows, Shown
     from memreplay.snapshot.model import Frame
 
 CODE_LINES = 9  # of a source file
@@ -111,15 +111,27 @@ class Teller:
         code = self._code(frames, user, width, max(min(CODE_LINES, height - len(lines) - 4), 0))
         room = height - len(lines) - len(code) - 2
         if frames and room > 0:
-            lines.append(("", ""))
-            for at, frame in enumerate(frames[:room]):
-                style = "" if at in user else "dim"
-                lines.append((self._frame(frame, width), style))
-            if len(frames) > room:
-                lines[-1] = (f"… {count(len(shown.frames) - room + 1)} more frames", "dim")
+            lines += [("", ""), *self._frames(shown, room, width)]
         if code:
             lines += [("", ""), *code]
         return lines[:height]
+
+    def _frames(self, shown: Shown, room: int, width: int) -> list[tuple[str, str]]:
+        """Frames, and below them what their lines say, if the snapshot has that; as many as there
+        is room for."""
+        frames, user = shown.frames[:MOST_FRAMES], set(shown.user)
+        told: list[tuple[str, str]] = []
+        places = []  # of frames among the lines
+        for at, frame in enumerate(frames):
+            places.append(len(told))
+            told.append((self._frame(frame, width), "" if at in user else "dim"))
+            if frame.source:
+                told.append((cut_right(f"  > {clean(frame.source)}", width), "dim"))
+        if len(told) <= room and len(frames) == len(shown.frames):
+            return told
+        told = told[: room - 1]
+        left = len(shown.frames) - sum(place < len(told) for place in places)
+        return [*told, (f"… {count(left)} more frames", "dim")]
 
     def _frame(self, frame: Frame, width: int) -> str:
         function = clean(frame.function) or "?"
@@ -139,8 +151,9 @@ class Teller:
             if at not in user or library_of(frame.file):
                 continue
             found = lines_around(frame.file, frame.line, most)
-            if not found:
-                return []
+            here = dict(found).get(frame.line, "").strip()
+            if not found or (frame.source and not here.startswith(frame.source)):
+                return []  # it isn't the file that ran
             wide = len(str(found[-1][0]))
             return [
                 (

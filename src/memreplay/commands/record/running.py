@@ -29,6 +29,7 @@ class Asked(Struct, frozen=True):
     program: tuple[str, ...]
     stacks: str
     max_entries: int | None
+    source: bool
     every: int | None
     output: str
     force: bool
@@ -44,6 +45,7 @@ def recorded(asked: Asked) -> int:
             "path": os.path.abspath(asked.output),
             "stacks": asked.stacks,
             "max_entries": asked.max_entries,
+            "source": asked.source,
             "every": asked.every,
             "overwrite": asked.force,
         }

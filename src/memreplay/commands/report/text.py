@@ -30,15 +30,17 @@ from memreplay.render.document import (
     Row,
     Table,
 )
-from memreplay.render.holders import group_row, holder_tables, share
+from memreplay.render.holders import group_row, holder_tables, one_line, share
 from memreplay.render.trust import doubts_of, doubts_words, trust_label, trust_words
 from memreplay.render.units import count, counted, duration, percent, signed_duration, size
 from memreplay.render.where import where_words
+from memreplay.texts import clean_short
 
 SHOWN_CATEGORIES = 4
 SHOWN_OTHERS = 15  # devices
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
 SHOWN_ANNOTATIONS = 3
+SHOWN_SOURCE = 80  # characters of a line within a sentence
 
 
 def report_document(report: Overview) -> Document:
@@ -188,7 +190,10 @@ def _oom(device: DeviceOverview) -> str:
     oom = device.oom.ooms[0]
     by = ""
     if oom.asked_by.user:
-        by = f" by {place_words(oom.asked_by.frames[oom.asked_by.user[0]])}"
+        frame = oom.asked_by.frames[oom.asked_by.user[0]]
+        by = f" by {place_words(frame)}"
+        if frame.source:
+            by += f" ({clean_short(frame.source, SHOWN_SOURCE)})"
     total = device.oom.ooms_total
     asked = f"{size(oom.request_bytes)}{by}"
     asked = (
@@ -356,6 +361,6 @@ def _others(devices: list[DeviceOverview]) -> Table:
             _label(one),
         )
         holder = next(iter(one.peak.groups), None)
-        place = "-" if holder is None else group_row(holder, "stack", all_frames=False).cells[-1]
-        rows.append(Row((*cells, place)))
+        row = Row(("-",)) if holder is None else group_row(holder, "stack", all_frames=False)
+        rows.append(Row((*cells, one_line(row).cells[-1])))
     return Table(titles, (*("right",) * 5, "left"), tuple(rows))

@@ -554,7 +554,13 @@ _TREE = (
 
 
 def history_options(function: F) -> F:
-    """--stacks and --max-entries: what PyTorch is to record."""
+    """--stacks, --max-entries and --source: what to record."""
+    function = click.option(
+        "--source",
+        is_flag=True,
+        help="Put the text of your own lines that stacks name into the snapshot, so that reports"
+        " show it. Whoever has the file can read it.",
+    )(function)
     function = click.option(
         "--max-entries",
         type=click.IntRange(min=1, max=2**62),

@@ -35,8 +35,9 @@ def cut(
     stripped = _stripped(snap, strip)
     excerpts = [_excerpt(snap.replay(device), stripped, min_bytes) for device in snap.devices]
     devices = tuple(_device(snap, excerpt) for excerpt in excerpts)
+    noted = noted_of(snap, excerpts, frames=strip != "all")
     values = [
-        (key, json.dumps(noted_of(snap, excerpts) if name == "memreplay" else value))
+        (key, json.dumps(noted if name == "memreplay" else value))
         for name, key in KEPT.items()
         if (value := snap.kept(name)) is not None and not _in_settings(snap, name)
     ]

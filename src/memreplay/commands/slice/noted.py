@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 UNKNOWN = 0xFFFFFFFF  # as in snapshot/recorded.py, which takes NumPy
 
 
-def noted_of(snap: Snapshot, excerpts: list[Excerpt]) -> dict[str, object]:
-    """What lies under memreplay's key: of allocations and steps that of the slice alone."""
+def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) -> dict[str, object]:
+    """What lies under memreplay's key: of allocations and steps that of the slice alone; without
+    any `frames`, no source of theirs."""
     own = dict(snap.recorder)
+    if not frames:
+        own.pop("source_lines", None)
     noted = own.pop("allocations", None)
     steps = own.pop("steps", None)
     by_device = {excerpt.holding.replay.device: excerpt for excerpt in excerpts}

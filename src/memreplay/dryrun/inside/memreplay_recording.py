@@ -6,6 +6,7 @@ MEMREPLAY_DRYRUN         the folder to write to: of each process PID.pickle, and
 MEMREPLAY_DRYRUN_CARD    the library that stands for the card
 MEMREPLAY_DRYRUN_MORE    that of the functions that do nothing, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
+MEMREPLAY_DRYRUN_SOURCE  1 if lines of source code are to be kept
 
 It is read once, when this file is: a program may change its environment.
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import sysconfig
 
 TYPE_CHECKING = False
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 FUNCTIONS = 4096  # of gpu/unanswered.c
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
-INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDING = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # where memreplay lies
@@ -292,8 +291,11 @@ class Recording:
             snapshot = self.torch.cuda.memory._snapshot()
             if isinstance(snapshot, dict):  # a list in versions before 2.0
                 noted = {}
+                lines = self.guard.run("reading lines of source code", self.lines, snapshot)
                 if self.noting is not None:
                     noted = self.noting.found(snapshot["device_traces"], sure)
+                if lines:
+                    noted["source_lines"] = lines
                 snapshot["memreplay"] = {**run, **self.kept(snapshot, counted), **noted}
             with open(path, "wb") as file:
                 pickle.dump(snapshot, file, protocol=4)  # as the hosted viewer reads
@@ -310,6 +312,17 @@ class Recording:
         facts = beside("facts", RECORDING)
         found: dict[str, Any] = facts.kept_events(
             snapshot["device_traces"], entries, self.counted, counted
+        )
+        return found
+
+    def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
+        """Those of the program's own code that its stacks name, if they are asked for."""
+        if "MEMREPLAY_DRYRUN_SOURCE" not in TOLD:
+            return {}
+        facts = beside("facts", RECORDING)
+        folders = facts.library_folders(os.path.dirname(self.torch.__file__))
+        found: dict[str, dict[str, str]] = beside("source_lines", RECORDING).source_lines(
+            snapshot, lambda file: facts.is_library(file, folders)
         )
         return found
 
@@ -345,19 +358,8 @@ class Reads:
     def __init__(self, card: str, torch: str) -> None:
         import ctypes
 
-        paths = sysconfig.get_paths()
-        self.not_the_program = tuple(
-            os.path.join(one, "")
-            for one in (
-                torch,
-                paths["stdlib"],
-                paths["purelib"],
-                paths["platlib"],
-                # What torch.compile has written, with names of no meaning.
-                os.environ.get("TORCHINDUCTOR_CACHE_DIR", torch),
-            )
-        )
-        self.commands = os.path.join(paths["scripts"], "")
+        self.facts = beside("facts", RECORDING)
+        self.not_the_program = self.facts.library_folders(torch)
         self.events = os.path.join(torch, "cuda", "streams.py")
         self.measuring = (
             os.path.join(torch, ""),
@@ -369,7 +371,7 @@ class Reads:
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         if main and not self.of_the_program(os.path.abspath(main)):
             folder = os.path.join(os.path.dirname(os.path.abspath(main)), "")
-            if folder not in (*self.not_the_program, self.commands):
+            if folder not in self.not_the_program:
                 self.program = folder
         self.card = ctypes.CDLL(card)
         self.card.memreplay_place.restype = ctypes.c_char_p
@@ -439,9 +441,7 @@ class Reads:
     def of_the_program(self, file: str) -> bool:
         if self.program is not None and file.startswith(self.program):
             return True
-        # Installed for this Python, or for one whose packages this one has, too.
-        library = file.startswith((*self.not_the_program, self.commands, "<frozen"))
-        return not library and not INSTALLED.intersection(file.split(os.sep))
+        return not self.facts.is_library(file, self.not_the_program)
 
 
 def raised() -> dict[str, Any] | None:

@@ -34,6 +34,8 @@ from memreplay.snapshot.model import MEASURES
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memreplay.analysis.categories.rules import Rule
     from memreplay.export.page.addresses import Addresses
     from memreplay.export.page.coding import Coded
@@ -70,6 +72,7 @@ def page_data(
         "frame_function": columns.add(places[: len(frames)]),
         "frame_file": columns.add(places[len(frames) :]),
         "frame_line": columns.add(frames.line),
+        "frame_source": columns.add(_sources(snap, texts)),
         "stack_frames": columns.add(np.diff(stacks.offsets.astype(np.int64))),
         "frames": columns.add(stacks.frames, differences=True),
         "stack_code": columns.add(code[stacks.frames]),
@@ -146,6 +149,18 @@ def _device(
         trust={name: _trust(snap, replay, name) for name in MEASURES},
         peaks=peaks,
     )
+
+
+def _sources(snap: Snapshot, texts: Texts) -> NDArray[np.int64]:
+    """Of each frame the place of what its line says, from 1 on; 0 where that isn't known."""
+    frames = snap.frames
+    found = np.zeros(len(frames), dtype=np.int64)
+    known = snap.source_lines
+    files = [i for i in np.unique(frames.file).tolist() if snap.native.string(i) in known]
+    for i in np.flatnonzero(np.isin(frames.file, files)).tolist():
+        if source := snap.frame(i).source:
+            found[i] = 1 + texts.place(source)
+    return found
 
 
 def _streams(replay: Replay) -> tuple[str | None, ...]:

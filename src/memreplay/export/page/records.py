@@ -161,6 +161,8 @@ class PageData(Record, frozen=True, kw_only=True):
     frame_function: Coded
     frame_file: Coded
     frame_line: Coded
+    frame_source: Coded
+    """What the line says: a place in `texts`, from 1 on; 0 where that isn't known."""
     stack_frames: Coded
     """How many frames each stack has."""
     frames: Coded

@@ -21,6 +21,7 @@ ASKED = Asked(
     settings=None,
     stacks="python",
     max_entries=None,
+    source=False,
     timeout=None,
     max_peak=None,
     max_reserved=None,
@@ -40,11 +41,13 @@ def test_the_machine_that_is_asked_for() -> None:
         "settings": "a:1",
         "stacks": "all",
         "max_entries": 9,
+        "source": True,
         "timeout": 2.5,
     }
     setup = setup_of(replace(ASKED, fmt="json", gpus=3, **changes))
     assert (setup.total_bytes, setup.cards, setup.settings) == (5 * GIB, 3, "a:1")
     assert (setup.stacks, setup.max_entries, setup.timeout) == ("all", 9, 2.5)
+    assert setup.source
     assert setup.stdout == 2  # what a program prints there is none of the JSON
     with pytest.raises(UsageError, match=r"^--memory 512\.0 MiB: CUDA alone takes .* MiB of H200$"):
         setup_of(replace(ASKED, gpu="H200", memory=GIB // 2))

@@ -1,0 +1,123 @@
+"""The text of the program's own lines that stacks name: what `record(…, source=True)` adds.
+
+Only the standard library is needed: a dry run loads this file by its path, in any Python.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+MOST_BYTES = 1 << 20  # of all texts, and of the names of their files
+MOST_LINES = 10_000
+LONGEST = 200  # characters of a line
+PYTHON = (".py", ".pyw")
+# Cells of older versions of IPython, and lines that were typed into Python. Other names in angle
+# brackets are those of code that a library made.
+TYPED = ("<ipython-input-", "<python-input-")
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+LOADED = time.time()
+
+
+def source_lines(
+    snapshot: dict[str, Any], is_library: Callable[[str], bool]
+) -> dict[str, dict[str, str]]:
+    """Return the texts of lines by their files and numbers, as a snapshot keeps them
+    (docs/format.md).
+
+    These are the lines of the program's own code, notebooks' cells among them, that frames of the
+    snapshot name, until there are MOST_BYTES or MOST_LINES of them.
+    """
+    began = process_began()
+    found: dict[str, dict[str, str]] = {}
+    files: dict[str, list[str]] = {}
+    room, lines = MOST_BYTES, MOST_LINES
+    for file, line in places(snapshot):
+        if file not in files:
+            own = not file.startswith(PACKAGE) and not is_library(file)
+            files[file] = lines_of(file, began) if own else []
+        if not 0 < line <= len(files[file]):
+            continue
+        text = files[file][line - 1].strip()[:LONGEST]
+        taken = len(text.encode("utf-8", "surrogatepass"))
+        taken += 0 if file in found else len(file.encode("utf-8", "surrogatepass"))
+        if not text or taken > room:
+            continue
+        room -= taken
+        lines -= 1
+        found.setdefault(file, {})[str(line)] = text
+        if not lines:
+            break
+    return found
+
+
+def places(snapshot: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """The file and line of each frame, each once. Events share their lists of frames, and lists
+    their frames."""
+    met_lists: set[int] = set()
+    met_frames: set[int] = set()
+    met: set[tuple[str, int]] = set()
+    for frames in lists_of_frames(snapshot):
+        if id(frames) in met_lists:
+            continue
+        met_lists.add(id(frames))
+        for frame in frames:
+            if id(frame) in met_frames:
+                continue
+            met_frames.add(id(frame))
+            file, line = frame.get("filename"), frame.get("line")
+            if isinstance(file, str) and isinstance(line, int) and (file, line) not in met:
+                met.add((file, line))
+                yield file, line
+
+
+def lists_of_frames(snapshot: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    segments = snapshot.get("segments") or ()
+    blocks = [block for one in segments for block in one.get("blocks") or ()]
+    tables: Iterable[Iterable[dict[str, Any]]] = (
+        *(snapshot.get("device_traces") or ()),
+        segments,
+        blocks,
+    )
+    for rows in tables:
+        for row in rows:
+            if frames := row.get("frames"):
+                yield frames
+
+
+def lines_of(file: str, began: float) -> list[str]:
+    """The lines of a file of Python or of a notebook's cell, as the process runs it; none if that
+    isn't known, as of a file that was changed since the process began."""
+    kept = linecache.cache.get(file)
+    if file.startswith("<"):
+        return linecache.getlines(file) if kept and file.startswith(TYPED) else []
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not kept and not file.endswith(PYTHON) and file != script:
+        return []
+    try:
+        changed = os.stat(file).st_mtime
+    except (OSError, ValueError):
+        # A cell has no file. Of others linecache would look for one of the same name elsewhere.
+        return linecache.getlines(file) if kept else []
+    return linecache.getlines(file) if changed <= began + 1 else []
+
+
+def process_began() -> float:
+    """When this process began, in seconds since 1970. Where that can't be asked, when this file was
+    loaded, which is later."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError, IndexError):
+        return LOADED
+    began = time.time() - age
+    return began if ticks and age > 0 else LOADED

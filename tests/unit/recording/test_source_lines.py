@@ -1,0 +1,200 @@
+"""Tests of recording/source_lines.py: which lines are kept, how many, and that no others are."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.recording import recorder, source_lines
+from memreplay.recording.facts import is_library, library_folders
+from memreplay.recording.recorder import Recorder
+from memreplay.recording.source_lines import PACKAGE, process_began
+from tests.build import SnapshotBuilder
+from tests.unit.recording.stand_in import Torch
+
+Kept = dict[str, dict[str, str]]
+
+
+def kept(*places: tuple[Any, Any], libraries: tuple[str, ...] = ()) -> Kept:
+    """Of a snapshot with these frames, each in an event of its own."""
+    events = [
+        {"action": "alloc", "frames": [{"name": "f", "filename": file, "line": line}]}
+        for file, line in places
+    ]
+    snapshot = {"device_traces": [events], "segments": []}
+    return source_lines.source_lines(snapshot, lambda file: file.startswith(libraries))
+
+
+def written(path: Path, text: str) -> str:
+    """A file that was there before this process began."""
+    path.write_text(text, encoding="utf-8")
+    before = time.time() - 36_000
+    os.utime(path, (before, before))
+    return str(path)
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> str:
+    return written(tmp_path / "train.py", "import torch\n\n    x = torch.empty(3)  # é\nlast\n")
+
+
+@pytest.fixture(autouse=True)
+def nothing_cached() -> Iterator[None]:
+    yield
+    linecache.clearcache()
+
+
+def test_lines_are_kept_without_the_space_around_them(code: str) -> None:
+    assert kept((code, 3), (code, 4), (code, 3)) == {
+        code: {"3": "x = torch.empty(3)  # é", "4": "last"}
+    }
+
+
+@pytest.mark.parametrize("line", [2, 0, -1, 5, 2**64 - 1, None, "3"])
+def test_what_is_no_line_of_the_file(code: str, line: Any) -> None:
+    assert kept((code, line)) == {}
+
+
+def test_frames_of_segments_and_blocks_count(code: str) -> None:
+    frames = [[{"name": "f", "filename": code, "line": line}] for line in (1, 3)]
+    segment = {"frames": frames[0], "blocks": [{"frames": frames[1]}, {}]}
+    found = source_lines.source_lines({"segments": [segment, {}]}, lambda _: False)
+    assert found == {code: {"1": "import torch", "3": "x = torch.empty(3)  # é"}}
+
+
+def test_libraries_are_left_out(code: str, tmp_path: Path) -> None:
+    assert kept((code, 1), libraries=(str(tmp_path),)) == {}
+    assert kept((f"{PACKAGE}texts.py", 1)) == {}  # memreplay's own
+    folders = library_folders("/opt/torch")
+    assert is_library(os.__file__, folders)
+    assert is_library(pytest.__file__, folders)
+    assert is_library("/opt/torch/nn/modules/module.py", folders)
+    assert is_library("/other/lib/python3.9/dist-packages/a.py", folders)
+    assert is_library("<frozen runpy>", folders)
+    assert not is_library(code, folders)
+    # A torch that isn't in a folder makes nothing a library.
+    assert not is_library(code, library_folders(""))
+
+
+def test_a_file_that_was_changed_since_the_process_began(code: str) -> None:
+    for age, found in ((0, {}), (36_000, {code: {"1": "import torch"}})):
+        changed = time.time() + 60 - age
+        os.utime(code, (changed, changed))
+        assert kept((code, 1)) == found
+
+
+def test_when_the_process_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < process_began() <= time.time()
+    if sys.platform == "linux":
+        assert process_began() < source_lines.LOADED
+        # It doesn't move.
+        assert abs(process_began() - process_began()) < 0.1
+    monkeypatch.delattr(os, "sysconf")  # as on Windows
+    assert process_began() == source_lines.LOADED
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        ("/tmp/ipykernel_114/3105878423.py", True),
+        ("<ipython-input-5-0123456789ab>", True),
+        ("/root/.ipykernel/114/command-5-1", True),
+        ("<eval_with_key>.7", False),  # torch.fx has made it
+        ("<string>", False),  # of any number of texts that were evaluated
+    ],
+)
+def test_cells_of_notebooks(name: str, found: bool) -> None:
+    linecache.cache[name] = 9, None, ["y = model(x)\n"], name
+    assert kept((name, 1)) == ({name: {"1": "y = model(x)"}} if found else {})
+
+
+@pytest.mark.parametrize("name", ["", "??", "/no/such/file.py", "a\0b.py", "train.py\n", None, 7])
+def test_files_that_are_none(name: Any) -> None:
+    assert kept((name, 1)) == {}
+
+
+def test_only_files_of_python_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = written(tmp_path / "secrets.txt", "password\n")
+    assert kept((other, 1)) == {}
+    broken = written(tmp_path / "broken.py", "")
+    Path(broken).write_bytes(b"\xff\xfe\x00 = 1\n")
+    os.utime(broken, (1, 1))
+    assert kept((broken, 1)) == {}
+    # A script needs no ending.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", other)
+    assert kept((other, 1)) == {other: {"1": "password"}}
+
+
+def test_long_lines_are_cut(tmp_path: Path) -> None:
+    path = written(tmp_path / "long.py", f"x = {'1' * 10_000}\n")
+    (line,) = kept((path, 1))[path].values()
+    assert line == f"x = {'1' * 196}"
+
+
+def test_there_is_a_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "many.py", "".join(f"x = {i:>6}\n" for i in range(100)))
+    places = [(path, i + 1) for i in range(100)]
+    assert len(kept(*places)[path]) == 100
+    monkeypatch.setattr(source_lines, "MOST_LINES", 7)
+    assert len(kept(*places)[path]) == 7
+    monkeypatch.setattr(source_lines, "MOST_LINES", 1000)
+    monkeypatch.setattr(source_lines, "MOST_BYTES", len(path) + 35)  # three, and a half
+    assert len(kept(*places)[path]) == 3
+
+
+# ---- the recorder
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch, code: str) -> Torch:
+    made = Torch()
+    made.__file__ = "/opt/torch/__init__.py"
+    monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.setattr(recorder, "_observing", [])
+    made.memory.made = SnapshotBuilder().alloc(512, 512, frames=[("main", code, 3)])
+    return made
+
+
+def notes(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = pickle.loads(path.read_bytes())["memreplay"]
+    return found
+
+
+def test_the_recorder_keeps_lines_only_if_asked(torch: Torch, tmp_path: Path, code: str) -> None:
+    for source in (False, True):
+        path = tmp_path / f"{source}.pickle"
+        with Recorder(path, source=source, quiet=True):
+            pass
+        lines = {code: {"3": "x = torch.empty(3)  # é"}}
+        assert notes(path).get("source_lines") == (lines if source else None)
+    (frame,) = mr.open(path).stack(1)
+    assert frame.source == "x = torch.empty(3)  # é"
+
+
+def test_an_error_is_none_of_the_program(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("of linecache")
+
+    monkeypatch.setattr(linecache, "getlines", fails)
+    path = tmp_path / "snap.pickle"
+    with Recorder(path, source=True, quiet=True):
+        pass
+    assert "source_lines" not in notes(path)
+    assert notes(path)["failures"] == [
+        {
+            "doing": "reading lines of source code",
+            "error": "ZeroDivisionError: of linecache",
+            "count": 1,
+        }
+    ]
