@@ -60,19 +60,15 @@ def source_lines(
 
 
 def places(snapshot: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """The file and line of each frame, each once. Events share their lists of frames, and lists
-    their frames."""
-    met_lists: set[int] = set()
-    met_frames: set[int] = set()
+    """The file and line of each frame, each once. PyTorch makes a list of frames for each event, of
+    frames that are the same objects."""
+    known: set[int] = set()
     met: set[tuple[str, int]] = set()
     for frames in lists_of_frames(snapshot):
-        if id(frames) in met_lists:
+        if known.issuperset(map(id, frames)):
             continue
-        met_lists.add(id(frames))
         for frame in frames:
-            if id(frame) in met_frames:
-                continue
-            met_frames.add(id(frame))
+            known.add(id(frame))
             file, line = frame.get("filename"), frame.get("line")
             if isinstance(file, str) and isinstance(line, int) and (file, line) not in met:
                 met.add((file, line))

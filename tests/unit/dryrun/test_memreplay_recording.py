@@ -226,6 +226,25 @@ def test_a_snapshot_that_cannot_be_written(dry: Dry) -> None:
     assert (facts["not_written"], len(facts["statistics"])) == ("no text", 2)
 
 
+def test_lines_of_source_code_are_kept_if_they_are_asked_for(dry: Dry) -> None:
+    program = dry.folder / "train.py"
+    program.write_text(
+        "import json, torch; torch.cuda.init()\n"
+        "for file, line in ((__file__, 3), (json.__file__, 1), (torch.__file__, 2)):\n"
+        "    torch.cuda.memory.made.alloc(512 * line, 512, frames=[('main', file, line)])\n"
+    )
+    run = f"import runpy; runpy.run_path({str(program)!r})"
+    assert dry.run(run, MEMREPLAY_DRYRUN_SOURCE="1").stderr == ""
+    ((snapshot, _),) = dry.written
+    line = program.read_text().splitlines()[2].strip()
+    assert snapshot["memreplay"]["source_lines"] == {str(program): {"3": line}}
+    for path in dry.out.iterdir():
+        path.unlink()
+    dry.run(run)
+    ((snapshot, _),) = dry.written
+    assert "source_lines" not in snapshot["memreplay"]
+
+
 def test_the_cards_that_it_saw(dry: Dry) -> None:
     dry.run("import torch; torch.cuda.init()", CUDA_VISIBLE_DEVICES="3")
     ((snapshot, _),) = dry.written

@@ -55,6 +55,22 @@ def test_another_command_and_a_file(notebook: Shell, tmp_path: Path) -> None:
     assert notebook(code.replace("memreplay -o", "memreplay --force -o", 1)).error is None
 
 
+def test_lines_of_cells_are_kept_if_they_are_asked_for(notebook: Shell, tmp_path: Path) -> None:
+    for options in ("", "--source"):
+        path = tmp_path / f"{options}.pickle"
+        # The stand-in records no stacks of its own.
+        cell = notebook(
+            f"%%memreplay {options} -o '{path}'\n"
+            "import sys; frames = [('<module>', sys._getframe().f_code.co_filename, 2)]\n"
+            "torch.memory.made.alloc(1 << 20, 512, frames=frames)"
+        )
+        assert cell.error is None
+        (frame,) = mr.open(path).stack(1)
+        line = "torch.memory.made.alloc(1 << 20, 512, frames=frames)"
+        assert (frame.source == line) is bool(options)
+        assert (f"> {line}" in cell.out) is bool(options)
+
+
 def test_an_error_of_the_cell_comes_after_the_report(notebook: Shell) -> None:
     cell = notebook("%%memreplay\ntorch.memory.take()\n1 // 0")
     assert isinstance(cell.error, ZeroDivisionError)

@@ -43,6 +43,10 @@ TABLE = Table(
     (
         Row(("1 B", Bar(0.5), Place("f", "/a.py", 3, "note")), ((Place("g", "/b.py"), "dim"),)),
         Row(("2 B", Bar(1.0), "more\x1b"), style="dim"),
+        Row(
+            ("3 B", Bar(1.0), Place("h", "/c.py", 5, source="x = 1\x1b")),
+            ((Place("i", source="</p>"), "dim"), (Place("j"), "dim")),
+        ),
     ),
 )
 SHOWN = TableBlock(
@@ -51,6 +55,7 @@ SHOWN = TableBlock(
     rows=(
         BlockRow(("1 B", "f  /a.py:3  note"), ("g  /b.py",)),
         BlockRow(("2 B", "more\\x1b"), ()),
+        BlockRow(("3 B", "h  /c.py:5"), ("> x = 1\\x1b", "i", "> </p>", "j")),
     ),
 )
 

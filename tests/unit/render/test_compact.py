@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.render.compact import FILE, FUNCTION, OTHER, compact_lines, compact_table
 from memreplay.render.document import (
@@ -74,6 +75,13 @@ def test_below_a_call_stand_its_callers(title: str) -> None:
     row = Row((CALL,), ((CALLER, "dim"),))
     assert texts((Table((title,), ("left",), (row,)),))[1:] == [
         "step /w/train.py:7 < main /w/train.py:9 (2 paths)"
+    ]
+
+
+def test_a_line_of_source_code_stands_behind_its_place() -> None:
+    row = Row((replace(CALL, source="y = f(x)\x1b"),), ((CALLER, "dim"),))
+    assert texts((Table(("allocated at, and its callers",), ("left",), (row,)),))[1:] == [
+        "step /w/train.py:7 `y = f(x)\\x1b` < main /w/train.py:9 (2 paths)"
     ]
 
 

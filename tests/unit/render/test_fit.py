@@ -39,6 +39,19 @@ def test_place_without_parts() -> None:
     assert fit.fit_place(Place("f", "x.cpp", 0), 20) == "f  x.cpp"
 
 
+@pytest.mark.parametrize("width", [20, 40, 100])
+def test_source_stands_in_a_line_of_its_own(width: int) -> None:
+    place = Place(
+        "forward", "/home/ada/run/src/model/layers.py", 88, source="y = f(x)" + "\n+ 1" * 9
+    )
+    *named, source = fit.place_lines(place, width)
+    assert named == fit.place_lines(Place(place.function, place.file, place.line), width)
+    assert source.startswith("    > y = f(x)\\n"[:width])
+    assert fit.cell_width(source) <= width
+    # In a sentence or a heading there is none.
+    assert fit.fit_place(place, 100) == "forward  /home/ada/run/src/model/layers.py:88"
+
+
 def test_relative_paths_keep_their_name() -> None:
     assert fit.fit_path("train.py:63", 8) == "…n.py:63"
     assert fit.fit_path("run/train.py:63", 12) == "train.py:63"

@@ -53,6 +53,12 @@ def test_each_block() -> None:
     ]
 
 
+def test_a_line_of_source_code_stands_below_its_place() -> None:
+    row = Row((Place("f", "a.py", 3, source="<b>|*x*"),), ((Place("g", "b.py"), "dim"),))
+    text = render_markdown((Table(("at",), ("left",), (row,)),))
+    assert text.splitlines()[-1] == r"| f  a.py:3<br>&gt; &lt;b&gt;\|\*x\*<br>g  b.py |"
+
+
 def test_tables_beside_each_other_are_below_each_other() -> None:
     text = render_markdown((Beside((TABLE, TABLE)),))
     assert text.count("| ---: | --- |") == 2

@@ -123,7 +123,9 @@ def replaced(outcome: Any, snap: Snapshot) -> Any:
 def test_the_simulated_card_and_settings_are_noted() -> None:
     b = build.SnapshotBuilder().segment_alloc(2**40, 20 << 20).alloc(2**40, 5 << 20)
     snapshot = b.build()
-    snapshot["memreplay"] = {"cards": [{"total_bytes": 2**30}], "steps": [[0, 2]], "other": 1}
+    noted = {"cards": [{"total_bytes": 2**30}], "steps": [[0, 2]]}
+    lines = {"a.py": {"3": "x = y"}}
+    snapshot["memreplay"] = {**noted, "source_lines": lines, "other": 1}
     snapshot["allocator_settings"] = {"expandable_segments": False, "other": [1, "x"]}
     snap = mr.open(build.dump(snapshot))
     found = snap.replay(0).simulate("expandable_segments:True")
@@ -132,6 +134,7 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
         "cards": [{"total_bytes": 2**30}],
         "recorder": "simulate",
         "simulated": {"reasons": []},
+        "source_lines": lines,
         "steps": [[0, 2]],
     }
     # Read again, the card has as much for the program.

@@ -40,12 +40,12 @@ def test_what_the_program_is_told(tmp_path: Path) -> None:
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
     assert done.stdout == (
         '{"every": null, "max_entries": null, "overwrite": false,'
-        f' "path": "{path}", "stacks": "auto"}}\n'
+        f' "path": "{path}", "source": false, "stacks": "auto"}}\n'
     )
     more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
-    done = run(tmp_path, *more, "--", sys.executable, "-c", RECORDED)
+    done = run(tmp_path, *more, "--source", "--", sys.executable, "-c", RECORDED)
     assert '"every": 2, "max_entries": 9, "overwrite": true' in done.stdout
-    assert '/a.pkl.gz", "stacks": "all"' in done.stdout
+    assert '/a.pkl.gz", "source": true, "stacks": "all"' in done.stdout
 
 
 def test_its_exit_code(tmp_path: Path) -> None:

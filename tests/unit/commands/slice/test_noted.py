@@ -28,6 +28,14 @@ def numbers(text: str, item: int = 4) -> list[int]:
     return [int.from_bytes(plain[i : i + item], "little") for i in range(0, len(plain), item)]
 
 
+def test_lines_of_source_code_stay_as_long_as_frames_do() -> None:
+    whole = simple()
+    whole["memreplay"]["source_lines"] = lines = {"a.py": {"3": "x = y"}}
+    assert own(sliced(whole, start=3))["source_lines"] == lines
+    assert own(sliced(whole, strip="plumbing"))["source_lines"] == lines
+    assert "source_lines" not in own(sliced(whole, strip="all"))
+
+
 def test_kinds_and_modules_are_those_that_are_left() -> None:
     whole = simple()
     found = own(sliced(whole, start=3))["allocations"]

@@ -212,6 +212,26 @@ def test_texts_of_any_kind() -> None:
     assert (named.name, named.file) == (shown, clean(snap.file))
 
 
+def test_lines_of_source_code() -> None:
+    code = "</script><img src=x onerror=alert(1)>\x1b"
+    made = SnapshotBuilder()
+    for line in (1, 2):
+        made.alloc(0x1000 * line, 8, frames=[("f", "/a.py", line), ("g", "/b.py", 1)])
+    made.top("memreplay", {"source_lines": {"/a.py": {"2": code}}})
+    page = check(opened(made))
+    sources = page.column(page.data.frame_source)
+    lines = page.column(page.data.frame_line)
+    files = page.column(page.data.frame_file)
+    shown = {
+        (page.data.texts[file], line): page.data.texts[one - 1]
+        for file, line, one in zip(files, lines, sources, strict=True)
+        if one
+    }
+    assert shown == {("/a.py", 2): "</script><img src=x onerror=alert(1)>\\x1b"}
+    plain = Read(opened(SnapshotBuilder().alloc(0x1000, 8, frames=[("f", "/a.py", 2)])))
+    assert not any(plain.column(plain.data.frame_source))
+
+
 def test_the_name_is_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "snap.pkl"
     path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 8).build()))
