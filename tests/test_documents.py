@@ -95,6 +95,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/notebooks.md": {"%%memreplay --model": "records a cell, and needs torch"},
     "docs/performance.md": {"make bench": SCRIPTS},
     "docs/pytest.md": {"FAIL peak held": OUTPUT},
+    "docs/record.md": {"bytes  share  count": OUTPUT},
     "docs/recording.md": {"gzip snap.pkl": OTHERS},
 }
 

@@ -72,6 +72,22 @@ def test_json_is_all_that_stdout_has(ground: Ground, capfd: pytest.CaptureFixtur
     )
 
 
+def test_lines_of_source_code_are_shown_if_they_are_asked_for(ground: Ground) -> None:
+    ground.program(FITS)
+    for options in ((), ("--source",)):
+        done = ground.ask(*options)
+        assert done.exit_code == 0
+        snap = mr.open("dryrun.pickle")
+        said = {
+            (one.line, one.source or None)
+            for i in range(1, snap.code.stacks)
+            for one in snap.stack(i)
+        }
+        lines = ("torch.take(5 << 20)", "torch.take(1 << 30)") if options else (None, None)
+        assert said == {(5, lines[0]), (7, lines[1])}
+        assert ("  > torch.take(1 << 30)\n" in done.stdout) is bool(options)
+
+
 @pytest.mark.slow
 def test_json_of_a_process_of_its_own(ground: Ground) -> None:
     ground.program(FITS)
