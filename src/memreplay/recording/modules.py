@@ -203,11 +203,24 @@ class Modules:
         self.accumulated(parameter)
 
     def hook(self, parameter: Any) -> None:
-        """Not only until an optimizer steps: of several, one's backward pass leaves gradients for
-        another's parameters, which nobody may use."""
+        """Mark this parameter's gradient whenever autograd has written it."""
         hook = getattr(parameter, "register_post_accumulate_grad_hook", None)
         if hook is not None and parameter.requires_grad and parameter.is_leaf:
             self.hooks[id(parameter)] = hook(self.gradients)
+
+    def hook_one_of(self, parameters: list[Any], call: Callable[[Any], None]) -> None:
+        """Take the hooks of these parameters away. One parameter that has a gradient now gets a
+        hook that calls `call(parameter)`. If none has one, nothing changes."""
+        used = next(
+            (one for one in parameters if id(one) in self.hooks and one.grad is not None), None
+        )
+        if used is None:
+            return
+        for one in parameters:
+            hook = self.hooks.pop(id(one), None)
+            if hook is not None:
+                hook.remove()
+        self.hooks[id(used)] = used.register_post_accumulate_grad_hook(call)
 
     def knows(self, parameter: Any) -> bool:
         """Whether it is a known one."""

@@ -35,6 +35,8 @@ class Known:
     """How many its state had when it was looked at last."""
     parameters = 0
     """How many it had when its step began last."""
+    hooked_one = False
+    """Whether only one of its parameters has a hook."""
 
 
 class Optimizers:
@@ -130,7 +132,7 @@ class Optimizers:
     def after_backward(self, call: Callable[[], None]) -> None:
         """Let this be called when the backward pass that this thread is in has ended."""
         engine = self.torch.autograd.Variable._execution_engine
-        engine.queue_callback(lambda: self.guard.run("noting a step", call))
+        engine.queue_callback(lambda: self.guard.run("noting that a backward pass ended", call))
 
     def mark_gradients(self, optimizer: Any) -> None:
         """The gradients that it is about to use, and its parameters where they are new."""
@@ -140,6 +142,23 @@ class Optimizers:
             known.parameters = len(parameters)
             self.parameters(optimizer)
         self.modules.gradients.mark_all(parameters)
+        # A hook takes microseconds for each parameter in each backward pass. One for each pass is
+        # enough, except for optimizers that step in hooks of their own.
+        if known.steps == SURE and not known.hooked_one and not _tracker.in_backward():
+            known.hooked_one = True
+            self.modules.hook_one_of(parameters, functools.partial(self.in_pass, known))
+
+    def in_pass(self, known: Known, _: Any) -> None:
+        """Mark all gradients when this backward pass has ended: the program may clear them without
+        a step of the optimizer."""
+        self.guard.run(
+            "noting gradients", self.after_backward, functools.partial(self.passed, known)
+        )
+
+    def passed(self, known: Known) -> None:
+        optimizer = known.of()
+        if optimizer is not None:
+            self.mark_gradients(optimizer)
 
     def left_behind(self, frame: FrameType | None) -> None:
         """A step that an exception has ended is none any more. `frame` is one that runs."""

@@ -23,7 +23,7 @@ with stock.recorded():
         inputs = stock.held([real, noise])
         stock.take(maker, judge, optimizers=(makes, judges), inputs=inputs)
 
-    for _ in range(3):
+    for _ in range(7):
         real = torch.randn(32, 512).cuda()
         noise = torch.randn(32, 64).cuda()
         made = maker(noise)
