@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from memreplay import _core
 from memreplay.analysis.moments.annotations import spans
-from memreplay.analysis.steps.records import Source, StepAt, StepSource
+from memreplay.analysis.steps.guessing import guessed, turns
+from memreplay.analysis.steps.pieces import Found, Piece, taken_together, together
+from memreplay.analysis.steps.records import StepAt, StepSource
 from memreplay.analysis.trust.ring import overflowed
 from memreplay.errors import UsageError
 
@@ -20,11 +23,6 @@ if TYPE_CHECKING:
 
 PROFILER_STEP = "ProfilerStep"
 OPTIMIZER_STEP = "Optimizer.step"
-# More steps than these are taken together, several to one.
-MOST_STEPS = 4096
-# What repeats in the trace with a lower score is no step: by runs of allocations that come back, by
-# single stacks that come once in each, by the rise and fall of memory.
-LEAST_RECURRENCE, LEAST_REPEATED, LEAST_WAVES = 0.6, 0.35, 0.46
 # Marks of the optimizer that are so many times its turns are those of several optimizers; fewer are
 # if more than one place in the code calls an optimizer.
 SEVERAL, OF_SEVERAL_PLACES = 1.5, 1.05
@@ -39,36 +37,9 @@ LEAST_WORK = 8
 # Of several optimizers in turns, what is allocated comes back after so many steps at most.
 MOST_IN_TURN = 64
 ALIKE = 0.9
-# A trace that allocates more than so many times its rise and fall is no single step.
-MOST_CHURN = 20
 WINDOWS = 20
 
 UNCLEAR = "several optimizers share the name of their annotation"
-_ADVICE = (
-    "annotate steps with torch.profiler.record_function() and name them with --step-annotation,"
-    " record more of them, or give --period"
-)
-
-
-class Piece(NamedTuple):
-    """A step's events, counted from the first that was read: from `first` to before `stop`.
-
-    Times are those of the annotation, None where there is none.
-    """
-
-    first: int
-    stop: int
-    name: str = ""
-    start_us: int | None = None
-    end_us: int | None = None
-
-
-class Found(NamedTuple):
-    """The steps of a device, in order; none where `source` is None, and `missing` says why."""
-
-    source: StepSource | None
-    pieces: tuple[Piece, ...]
-    missing: str = ""
 
 
 def find_steps(
@@ -98,11 +69,11 @@ def find_steps(
             return Found(
                 None, (), f"{words}; start recording before a step begins, and dump after it ends"
             )
-        return _together(StepSource("annotation", annotation, 1.0), pieces, MOST_STEPS)
+        return together(StepSource("annotation", annotation, 1.0), pieces)
     known = known_steps(snap, replay)
     if known.source is not None:
         return known
-    return _guessed(usage, turns=known.missing != UNCLEAR)
+    return guessed(snap, usage, by_turns=known.missing != UNCLEAR)
 
 
 def known_steps(snap: Snapshot, replay: Replay) -> Found:
@@ -127,15 +98,15 @@ def known_steps(snap: Snapshot, replay: Replay) -> Found:
             if several is not None:
                 return several
         if len(pieces) > 1:
-            return _together(StepSource("annotation", name, 1.0), pieces, MOST_STEPS)
+            return together(StepSource("annotation", name, 1.0), pieces)
         if pieces and marked.source is None:
             marked = Found(StepSource("annotation", name, 1.0), pieces)
-    turns = _turns(replay, zeroed=False)
-    if len(turns.pieces) < 2:
-        zeroed = _turns(replay, zeroed=True)
-        turns = zeroed if len(zeroed.pieces) > 1 else turns
+    by_turns = turns(replay, zeroed=False)
+    if len(by_turns.pieces) < 2:
+        zeroed = turns(replay, zeroed=True)
+        by_turns = zeroed if len(zeroed.pieces) > 1 else by_turns
     # Of two turns the first step begins with the trace: one that is marked says more.
-    return turns if len(turns.pieces) > (1 if marked.source is None else 2) else marked
+    return by_turns if len(by_turns.pieces) > (1 if marked.source is None else 2) else marked
 
 
 def _of_several_optimizers(
@@ -158,14 +129,16 @@ def _of_several_optimizers(
         else:
             gaps.append(gap)
             groups.append([span])
-    turns = _turns(replay, zeroed=False)
-    at_work = len(turns.pieces) + 1
+    by_turns = turns(replay, zeroed=False)
+    at_work = len(by_turns.pieces) + 1
     if len(groups) < LEAST_TURNS:  # the work is inside of the step, as a closure's
         groups, gaps = [[one] for one in ended], []
     if at_work >= LEAST_TURNS:
         merged = len(groups) < len(ended) and at_work <= len(groups) + 1
         if merged or len(groups) >= SEVERAL * at_work:
-            return Found(None, (), UNCLEAR) if _in_turn(_work(replay, turns.pieces)) else turns
+            return (
+                Found(None, (), UNCLEAR) if _in_turn(_work(replay, by_turns.pieces)) else by_turns
+            )
         if len(groups) >= OF_SEVERAL_PLACES * at_work and _places(replay) > 1:
             # Two optimizers, or one that is called in two places.
             return Found(None, (), UNCLEAR)
@@ -174,7 +147,7 @@ def _of_several_optimizers(
     if len(groups) == len(ended):
         return None
     pieces = _pieces(replay, [group[-1] for group in groups], OPTIMIZER_STEP, lost=lost)
-    return _together(StepSource("annotation", OPTIMIZER_STEP, 1.0), pieces, MOST_STEPS)
+    return together(StepSource("annotation", OPTIMIZER_STEP, 1.0), pieces)
 
 
 def _places(replay: Replay) -> int:
@@ -192,8 +165,6 @@ def _work(replay: Replay, pieces: Sequence[Piece]) -> list[int]:
 def _allocations(replay: Replay, rows: Sequence[int]) -> list[int]:
     """How many allocations there are from each row of the trace to the next of these."""
     import numpy as np
-
-    from memreplay import _core
 
     actions = np.frombuffer(memoryview(replay.column("action")), "u1")  # type: ignore[arg-type]
     made = np.flatnonzero(actions == _core.ACTIONS.index("alloc"))
@@ -224,7 +195,7 @@ def _noted(snap: Snapshot, replay: Replay) -> Found:
     pieces = tuple(Piece(a - base, b - base) for a, b in pairwise(cuts) if b > a)
     if not pieces:
         return Found(None, ())
-    return _together(StepSource("recorder", "", 1.0), pieces, MOST_STEPS)
+    return together(StepSource("recorder", "", 1.0), pieces)
 
 
 def _lost(snap: Snapshot, replay: Replay) -> bool | None:
@@ -270,7 +241,7 @@ def windows(usage: Usage, count: int = WINDOWS) -> Found:
 
 def at_most(found: Found, most: int) -> Found:
     """The same steps, several taken together where there are more than `most`."""
-    return found if found.source is None else _together(found.source, found.pieces, most)
+    return found if found.source is None else together(found.source, found.pieces, most)
 
 
 def _named(every: Sequence[Span], name: str) -> list[Span]:
@@ -351,109 +322,10 @@ def _equal(events: int, period: int) -> Found:
     count = events // period
     if count < 2:
         return Found(None, (), f"{events} events are not two periods of {period}")
-    together = -(-count // MOST_STEPS)
-    size = period * together
+    merged = taken_together(count)
+    size = period * merged
     pieces = tuple(Piece(k * size, (k + 1) * size) for k in range(events // size))
-    return Found(StepSource("given", "", 1.0, together), pieces)
-
-
-def _guessed(usage: Usage, *, turns: bool) -> Found:
-    """Steps from what repeats; where nothing does, one step that ends with the optimizer's only
-    turn, else all that was read. `turns`: whether the optimizer's are clear."""
-    repeated = _repeated(usage)
-    if repeated.source is not None:
-        return repeated
-    by_turns = _turns(usage.replay, zeroed=False) if turns else Found(None, ())
-    return by_turns if by_turns.source is not None else _whole(usage)
-
-
-def _turns(replay: Replay, *, zeroed: bool) -> Found:
-    """Steps that end where a turn of the optimizer does; where these are one or two, the first
-    begins with the trace."""
-    if not replay.tally.with_stack:
-        return Found(None, ())
-    from memreplay.engine.query import _growth
-
-    ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
-    cuts = [0, *ends] if 0 < len(ends) < 3 else ends
-    pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
-    if not pieces:
-        return Found(None, ())
-    source = StepSource("optimizer", "zero_grad" if zeroed else "step", 1.0)
-    return _together(source, pieces, MOST_STEPS)
-
-
-def _repeated(usage: Usage) -> Found:
-    """Steps from runs of allocations that come back, by their stacks or in a trace without stacks
-    by their sizes; else from what comes once in each, or from the rise and fall of memory."""
-    from memreplay.engine.query import _growth
-
-    replay = usage.replay
-    whole = replay.measure()
-    series = replay.native, whole.column, whole.start_bytes
-    kind: Source = "stacks" if replay.tally.with_stack else "sizes"
-    cuts, score = _growth.find_recurrence(*series, kind == "sizes")
-    if score < LEAST_RECURRENCE:
-        cuts, score, _ = _growth.find_period(*series, kind)
-        if score < LEAST_REPEATED and kind == "sizes":
-            kind = "usage"
-            cuts, score, _ = _growth.find_period(*series, kind)
-        if score < (LEAST_WAVES if kind == "usage" else LEAST_REPEATED):
-            return Found(None, ())
-    at = memoryview(cuts)
-    if len(at) <= _growth.LEAST_ROUNDS:
-        return Found(None, ())
-    together = -(-(len(at) - 1) // MOST_STEPS)
-    # Where the last repetition ends is not known, so it is none.
-    pieces = tuple(Piece(a, b) for a, b in pairwise(at[::together].tolist()))
-    return Found(StepSource(kind, "", round(score, 3), together), pieces)
-
-
-def _whole(usage: Usage) -> Found:
-    """All that was read as one step, where it may be one: it is short, or it goes once through the
-    layers of a module."""
-    replay = usage.replay
-    allocated = churn(usage)
-    if allocated <= 0 or (allocated > MOST_CHURN and not _one_pass(replay)):
-        why = f"no annotation marks steps, and nothing in the trace repeats like steps; {_ADVICE}"
-        return Found(None, (), why)
-    return Found(StepSource("whole", "", 0.0), (Piece(0, replay.events),))
-
-
-def _one_pass(replay: Replay) -> bool:
-    """Whether what comes back, by its sizes, does so in a module's forward() alone: by its stacks
-    nothing did."""
-    from memreplay.engine.query import _growth
-
-    if not replay.tally.with_stack:
-        return False
-    whole = replay.measure()
-    _, score = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, True)
-    return score >= LEAST_RECURRENCE
-
-
-def churn(usage: Usage) -> float:
-    """How many times what memory rises and falls by is allocated."""
-    from memreplay.engine.query import _growth
-
-    replay = usage.replay
-    native = None if usage.measure == "reserved" else usage.native
-    ((_, _, _, _, allocated),) = _growth.step_sums(
-        replay.native, native, usage.column, usage.start_bytes, [(0, replay.events)]
-    )
-    return allocated / max(1, usage.peak.bytes - usage.minimum.bytes)
-
-
-def _together(source: StepSource, pieces: tuple[Piece, ...], most: int) -> Found:
-    count = -(-len(pieces) // most)
-    if count <= 1:
-        return Found(source, pieces)
-    merged = tuple(
-        Piece(group[0].first, group[-1].stop, group[0].name, group[0].start_us, group[-1].end_us)
-        for group in (pieces[k : k + count] for k in range(0, len(pieces) - count + 1, count))
-    )
-    count *= source.taken_together
-    return Found(StepSource(source.kind, source.name, source.score, count), merged)
+    return Found(StepSource("given", "", 1.0, merged), pieces)
 
 
 def _no_such(snap: Snapshot, replay: Replay, every: Sequence[Span], name: str) -> str:

@@ -10,16 +10,9 @@ from msgspec.structs import replace
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
-from memreplay.analysis.steps.boundaries import (
-    MOST_CHURN,
-    WINDOWS,
-    Found,
-    Piece,
-    at_most,
-    churn,
-    find_steps,
-    windows,
-)
+from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
+from memreplay.analysis.steps.guessing import MOST_CHURN, churn
+from memreplay.analysis.steps.pieces import Found, Piece
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.steps.find import Summed, median, sum_steps
@@ -287,8 +280,9 @@ class _Search:
             if totals[-1] or totals[-2]:
                 growing_rate = _growing(summed, levels, young, warm)
         leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count, whole_rate, *_ = totals
-        if not leak_rate and 2 * most > levels[-1] - levels[warm]:
-            # Noise on what one stack grew by once, and no stacks that take turns.
+        growth = levels[-1] - levels[warm]
+        if not leak_rate and (growth <= 0 or 2 * most > growth):
+            # Memory is even, or it's noise on what one stack grew by once: no stacks take turns.
             whole_rate = 0
         # What is left for more is less by all that is there, not by what the filters leave.
         everything = summed if self.whole is usage else sum_steps(self.whole, pieces)

@@ -187,9 +187,10 @@ def find_period(Replay replay not None, Column usage not None, int64_t start, st
 
 
 def find_recurrence(Replay replay not None, Column usage not None, int64_t start,
-                    bint by_size) -> tuple:
+                    bint by_size, bint any_memory=False) -> tuple:
     """(events with which a round begins (u32), score 0 to 1): by runs of allocations that come
-    back, told by their sizes or by their stacks. The column is empty where nothing recurs."""
+    back, told by their sizes or by their stacks. The column is empty where nothing recurs.
+    `any_memory`: how memory rises and falls doesn't count."""
     cdef Owned out = owned(4)
     cdef uint64_t seed = new_seed()
     cdef double score = 0
@@ -197,7 +198,7 @@ def find_recurrence(Replay replay not None, Column usage not None, int64_t start
     check_series(replay, usage)
     with nogil:
         code = _recurrence.find_recurrence(&replay.r, <const int64_t*> usage.data, start, by_size,
-                                           seed, &out.buf, &score)
+                                           any_memory, seed, &out.buf, &score)
     if code != OK:
         raise MemoryError
     return column(out, out.buf.data, out.buf.len, b"I"), score

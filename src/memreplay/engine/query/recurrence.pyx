@@ -11,6 +11,9 @@ rounds may be cut. It is weighed by five shares, whose product is the score:
 - in how many of them memory comes back to where it was, by a tenth of its range,
 - whether they go through half of memory's range or more, in the median.
 
+The last two can be left out (`any_memory`): what a server holds for several requests varies more
+than one request needs.
+
 So of loops in one another that one is chosen after each round of which memory is back: a batch of a
 step that accumulates gradients is none. Runs that come equally often are looked at together: of the
 most even ones that counts before which least is live, as there a round begins. The best few by the
@@ -220,7 +223,8 @@ cdef void weigh(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
 
 cdef bint is_in_a_module(const Replay* r, const Run* runs, uint32_t count,
                          uint32_t times) noexcept nogil:
-    # Whether the stacks of a loop come out of one line of a module's forward().
+    # Whether the stacks of a loop come out of one line of a module's forward(). Where a recording
+    # cuts the first or the last round, some of its runs come once less.
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef uint32_t shown[SHOWN]
     cdef uint32_t kept = 0
@@ -228,7 +232,7 @@ cdef bint is_in_a_module(const Replay* r, const Run* runs, uint32_t count,
     cdef uint32_t met = 0
     cdef uint32_t i, k
     for i in range(count):
-        if runs[i].times != times:
+        if not times - 1 <= runs[i].times <= times + 1:
             continue
         if met % stride == 0:
             if kept == SHOWN:
@@ -257,8 +261,8 @@ cdef uint32_t lowest_run(const Run* runs, uint32_t count, const Loop* loop,
 
 
 cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, uint64_t n, Run* runs,
-                uint32_t count, const int64_t* usage, int64_t start, bint by_size, Buf* at,
-                double* score) noexcept nogil:
+                uint32_t count, const int64_t* usage, int64_t start, bint by_size,
+                bint any_memory, Buf* at, double* score) noexcept nogil:
     cdef Loop best[WEIGHED]
     cdef Loop* loop = NULL
     cdef uint32_t found = 0
@@ -277,7 +281,10 @@ cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
         if not by_size and is_in_a_module(r, runs, count, best[k].times):
             continue
         best[k].run = lowest_run(runs, count, &best[k], r.events)
-        weigh(r, events, ids, n, usage, start, &runs[best[k].run], work, &best[k])
+        if any_memory:
+            best[k].score = evenness(&runs[best[k].run], r.events)
+        else:
+            weigh(r, events, ids, n, usage, start, &runs[best[k].run], work, &best[k])
         if best[k].score > (loop.score if loop != NULL else 0):
             loop = &best[k]
     free(work)
@@ -291,7 +298,7 @@ cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
 
 
 cdef int find_recurrence(const Replay* r, const int64_t* usage, int64_t start, bint by_size,
-                         uint64_t seed, Buf* at, double* score) noexcept nogil:
+                         bint any_memory, uint64_t seed, Buf* at, double* score) noexcept nogil:
     # Fills `at` with the events with which a round begins; leaves it empty where nothing recurs.
     cdef uint32_t* events = <uint32_t*> malloc((r.events + 1) * sizeof(uint32_t))
     cdef uint32_t* ids = <uint32_t*> malloc((r.events + 1) * sizeof(uint32_t))
@@ -319,7 +326,8 @@ cdef int find_recurrence(const Replay* r, const int64_t* usage, int64_t start, b
             run.last = events[i]
             run.times += 1
             run.low += <double> (usage[events[i] - 1] if events[i] else start)
-        code = choose(r, events, ids, n, runs, count, usage, start, by_size, at, score)
+        code = choose(r, events, ids, n, runs, count, usage, start, by_size, any_memory,
+                      at, score)
     free(events)
     free(ids)
     free(runs)

@@ -10,8 +10,9 @@ import pytest
 
 import leaky
 import memreplay as mr
-from memreplay.analysis.steps import boundaries
-from memreplay.analysis.steps.boundaries import Found, find_steps, windows
+from memreplay.analysis.steps import pieces
+from memreplay.analysis.steps.boundaries import find_steps, windows
+from memreplay.analysis.steps.pieces import Found
 from memreplay.errors import UsageError
 from tests import build
 from tests.build import START_US, SnapshotBuilder
@@ -143,7 +144,7 @@ def test_a_period() -> None:
 
 
 def test_very_many_steps_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boundaries, "MOST_STEPS", 4)
+    monkeypatch.setattr(pieces, "MOST_STEPS", 4)
     steps = found(events(), period=2)
     assert cuts(steps) == [(0, 6), (6, 12), (12, 18)]
     assert steps.source is not None
@@ -344,3 +345,37 @@ def test_a_training_run(options: dict[str, object], kind: str, least: int) -> No
     assert steps.source is not None
     assert steps.source.kind == kind
     assert least <= len(steps.pieces) <= 66
+
+
+def served(loop_in: str) -> SnapshotBuilder:
+    """60 requests of a server, which holds their answers for a while; `loop_in` is the file whose
+    function loops."""
+    made = SnapshotBuilder()
+    held: list[tuple[int, int]] = []
+    for n in range(60):
+        for k in range(8):
+            line = 10 if k else 11
+            frames = [(f"op{k}", "/lib/python3/site-packages/net/ops.py", k)]
+            frames += [("loop", loop_in, line), ("main", "/home/ana/serve.py", 3)]
+            size = (1 + n * 37 % 64) << 16 if k == 7 else 1024 * (k + 1)
+            one = (8 * n + k) << 24, size
+            made.alloc(*one, frames=frames)
+            if k < 7:
+                made.free(*one)
+            else:
+                held.append(one)
+        if len(held) > 4:
+            made.free(*held.pop(n * 7 % 4))
+    return made
+
+
+def test_the_requests_of_a_server_are_steps() -> None:
+    steps = found(served("/home/ana/serve.py"))
+    assert steps.source is not None
+    assert steps.source.kind == "stacks"
+    assert 57 <= len(steps.pieces) <= 60
+
+
+def test_a_loop_inside_a_library_has_no_steps() -> None:
+    steps = found(served("/lib/python3/site-packages/net/generate.py"))
+    assert steps.source is None or steps.source.kind == "whole"

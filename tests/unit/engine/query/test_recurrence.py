@@ -107,6 +107,41 @@ def test_a_loop_in_a_module_is_none_of_steps() -> None:
     assert _growth.find_recurrence(loaded, usage, 0, True)[1] > 0.6
 
 
+def test_a_server_that_holds_more_than_a_request_needs() -> None:
+    program = Program()
+    held: list[tuple[int, int]] = []
+    for n in range(60):
+        program.starts.append(len(program.made.traces[0]))
+        for k in range(7):
+            program.use(f"op{k}", (k + 1) * KIB)
+        held.append(program.alloc("answer", (1 + n * 37 % 64) * 16 * KIB))
+        if len(held) > 12:
+            program.made.free(*held.pop(n * 7 % 12))
+    loaded = replay(program.made)
+    usage = _timeline.requested_measure(loaded).usage()
+    assert _growth.find_recurrence(loaded, usage, 0, False)[1] < 0.6
+    cuts, score = _growth.find_recurrence(loaded, usage, 0, False, True)
+    assert score > 0.9
+    assert len(memoryview(cuts)) >= len(program.starts) - 1
+
+
+def test_a_modules_layers_where_the_recording_cuts_a_round() -> None:
+    # Four layers that look the same, a batch in between: their runs come once less than others.
+    made = SnapshotBuilder()
+    for n in range(31):
+        for k in range(9):
+            if n == 0 and k < 5:
+                continue
+            forward = [("linear", "f.py", 5), ("forward", "model.py", 9), ("main", "a.py", 2)]
+            frames = [("main", "a.py", 1)] if k == 0 else forward
+            made.alloc(1 << 20, 32 * KIB, frames=frames).free(1 << 20, 32 * KIB)
+    loaded = replay(made)
+    usage = _timeline.requested_measure(loaded).usage()
+    cuts, score = _growth.find_recurrence(loaded, usage, 0, False)
+    assert score > 0.6
+    assert len(memoryview(cuts)) in (29, 30)
+
+
 @given(seed=st.lists(st.integers(0, 6), max_size=120))
 def test_any_order(seed: list[int]) -> None:
     program = Program()
