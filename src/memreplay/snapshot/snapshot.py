@@ -246,9 +246,11 @@ class Snapshot(Staying):
             found = self.recorder.get("source_lines")
         except LimitError:  # a recorder's notes are far smaller
             return {}
+        if not found:
+            return {}
         from memreplay.snapshot.source_lines import checked_lines  # late: few files have any
 
-        return checked_lines(found) if found else {}
+        return checked_lines(found)
 
     @once
     def recorder_failures(self) -> tuple[tuple[str, str, int], ...]:
