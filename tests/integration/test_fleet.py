@@ -222,5 +222,7 @@ def test_of_one_file_each_device_is_a_row(tmp_path: Path) -> None:
     assert found["worst"][0] == 1
     assert found["imbalance"] > 1
     done = command_runner().invoke(app, ["fleet", str(path)])
-    assert "3 ranks: highest peak 30.0 MiB requested on rank 1" in done.stdout
-    assert "the devices of one file" in done.stdout
+    assert "3 devices: highest peak 30.0 MiB requested on device 1" in done.stdout
+    assert "devices    the file's devices, a row each" in done.stdout
+    assert "rank" not in done.stdout
+    assert "more device" not in done.stdout

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 _PICKLE = re.compile(r"\.(pkl|pickle)(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
 _JSON = re.compile(r"\.json(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
+_HTML = re.compile(r"\.html?\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
 _MOST_DIGITS = 1000  # longer numbers are in no order
 
@@ -34,4 +35,4 @@ def _number(digits: str) -> int:
 
 def bare(name: str) -> str:
     """A name without what says its form, in which numbers mean something else (`.bz2`)."""
-    return _JSON.sub("", _PICKLE.sub("", name))
+    return _HTML.sub("", _JSON.sub("", _PICKLE.sub("", name)))

@@ -1,8 +1,7 @@
-"""Several dumps of each rank in one folder: which of them to read.
+"""Several dumps of each rank in one folder: which to read, and in what order they were made.
 
-Trainers write a file a rank, again and again: torchtitan
-`iteration_{step}/rank{rank}_memory_snapshot.pickle` (`iteration_{step}_oom` if memory ran out),
-lmms-engine `oom_rank0…` beside `snapshot_train_end_rank0…`. Of each rank the newest is read.
+Trainers write a file a rank, again and again (`layouts` has the names). Of each rank the newest is
+read; all of them are its history.
 """
 
 from __future__ import annotations
@@ -11,61 +10,219 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.comparing.rank_names import rank_of
+from memreplay.analysis.comparing.layouts import moment_of, process_of, says_moment
+from memreplay.analysis.comparing.rank_names import ranks_said
 from memreplay.errors import UsageError
+from memreplay.io.names import bare, natural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from memreplay.io.listing import Listed
 
+    Age = Callable[[Listed], float | None]
+
+EACH = "each"  # what asks for all dumps
 _NUMBER = re.compile(r"[0-9]+")
-_FROM_RANK = re.compile(r"[-_.]?(?:local[-_.]?)?rank[-_. =]*[0-9]+.*", re.IGNORECASE)
+# Two machines that count their ranks from 0 on aren't two dumps of one rank.
+_MACHINE = re.compile(r"(?:^|[^a-z])(?:node|host)s?[-_. =]*([0-9]+)", re.IGNORECASE)
+_RANK = re.compile(r"[-_.]?(?:local[-_.]?)?rank[-_. =]*[0-9]+", re.IGNORECASE)
+_PLAIN_RANK = re.compile(r"(?:^|/)[0-9]{6,}(?=_step_)")  # torchtitan's, without the word
+_PID = re.compile(r"[-_.]?pid[-_. =]*[0-9]+", re.IGNORECASE)
+_CLOCK = re.compile(r"[-_.]?(?:time|t)?[0-9]{9,}(?:\.[0-9]+)?")  # each rank's own
 _SHOWN = 4  # dumps that a message lists
 
 
+class Dump(NamedTuple):
+    """A file, and what its dump is called: two of one rank have different names."""
+
+    file: Listed
+    name: str
+    rank: int | None
+
+
 class Chosen(NamedTuple):
-    """The files that are left, and what there was to choose from, the newest dump last."""
+    """The files that are left, and all dumps of each process, the oldest first, if any process has
+    several."""
 
     files: list[Listed]
-    dumps: tuple[str, ...] = ()
+    histories: tuple[tuple[Dump, ...], ...] = ()
+
+    @property
+    def newest(self) -> list[Listed]:
+        """The last dump of each process; all files where none has several."""
+        last = {id(one[-1].file) for one in self.histories}
+        return [one for one in self.files if not last or id(one) in last]
+
+    @property
+    def older(self) -> list[Listed]:
+        """The others of `files`."""
+        last = {id(one[-1].file) for one in self.histories}
+        return [one for one in self.files if last and id(one) not in last]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What all dumps are called; nothing where there was nothing to choose from."""
+        longest = sorted(self._of_ranks, key=len, reverse=True)
+        return tuple(dict.fromkeys(one.name for history in longest for one in history))
+
+    def words(self, verb: str) -> str:
+        """`each rank has several dumps (iteration_10, iteration_20): the newest is read`: what was
+        chosen; empty where nothing was."""
+        if not self.histories:
+            return ""
+        left = {id(one) for one in self.files}
+        chosen = [one.name for some in self._of_ranks for one in some if id(one.file) in left]
+        of = {name: chosen.count(name) for name in dict.fromkeys(chosen)}
+        ranks = self._of_ranks
+        whose = "each rank has" if all(len(one) > 1 for one in ranks) else "some ranks have"
+        if all(one[0].rank is None for one in ranks):
+            whose = "there are"
+        words = f"{whose} several dumps ({_listed(self.names)}): the newest is {verb}"
+        if len(of) > 1:
+            words += f", {_listed([_of_ranks_words(name, n) for name, n in of.items()])}"
+        return f"{words}; --dump NAME chooses another, --dump {EACH} all of them"
+
+    @property
+    def _of_ranks(self) -> tuple[tuple[Dump, ...], ...]:
+        """Without the files that say no rank where others do."""
+        ranked = tuple(one for one in self.histories if one[0].rank is not None)
+        return ranked or self.histories
 
 
 def one_dump(
-    files: Sequence[Listed], wanted: str | None, age: Callable[[Listed], float | None]
+    files: Sequence[Listed],
+    wanted: str | None,
+    age: Age,
+    ranks: Callable[[Sequence[str]], Sequence[int | None]] = ranks_said,
 ) -> Chosen:
     """One file of each rank, where ranks have several: those of the dump called `wanted`, or else
-    the newest.
+    the newest. All files, if `wanted` is EACH.
 
-    `wanted` is part of a path, or a pattern with `*`. A dump is newer than another by the numbers
-    in its name, if they have those in the same places, and else by its `age`, which is None where
-    the store doesn't say. Raises UsageError for a dump that isn't there, and where neither tells.
+    `ranks` finds them in names. `wanted` is a dump's name, part of a path, or a pattern with `*`.
+    Which dump is newer the names say, by a step or a time; else the numbers in them, if they have
+    those in the same places; else `age`, which is None where the store doesn't say. Raises
+    UsageError for a dump that isn't there, and where nothing tells.
     """
-    if wanted is not None:
-        left = [one for one in files if _is_of(one.name, wanted)]
-        # Of a single dump the names are without its folder, as all files have that in common.
-        left = left or [one for one in files if _is_of(_with_folder(one.path), wanted)]
-        if not left:
-            raise UsageError(f"--dump {wanted}: no file is of it; there are: {_listed(files)}")
-        files = left
-    by_rank: dict[int, list[Listed]] = {}
-    for one in files:
-        rank = rank_of(one.name)
-        if rank is not None:
-            by_rank.setdefault(rank, []).append(one)
-    if all(len(some) == 1 for some in by_rank.values()):
+    if wanted is not None and wanted != EACH:
+        files = _wanted(files, wanted)
+    found = [_in_order(some, age) for some in _processes(files, ranks([one.name for one in files]))]
+    if all(len(some) == 1 for some in found):
         return Chosen(list(files))
-    newest = {id(_newest(some, age)) for some in by_rank.values()}
-    return Chosen(
-        [one for one in files if rank_of(one.name) is None or id(one) in newest],
-        tuple(dict.fromkeys(dump_of(one.name) for one in files if rank_of(one.name) is not None)),
-    )
+    histories = tuple(map(tuple, found))
+    if wanted == EACH:
+        return Chosen(list(files), histories)
+    newest = {id(some[-1].file) for some in found}
+    return Chosen([one for one in files if id(one) in newest], histories)
 
 
 def dump_of(name: str) -> str:
-    """What a dump is called: its folder; or the file's name up to the rank, where it is in none."""
-    folder, _, own = name.rpartition("/")
-    return folder or _FROM_RANK.sub("", own) or own
+    """What a dump is called: the folders that say its step or time; else its folder, or else its
+    file, without the rank."""
+    *folders, own = bare(name).split("/")
+    told = [part for part in folders if says_moment(part)]
+    if told:
+        return "/".join(told)
+    shown = _without_rank(own)
+    if not says_moment(own):
+        found = [part for part in map(_without_rank, folders) if part]
+        if found:
+            return "/".join(found)
+    return shown or name.rpartition("/")[2]
+
+
+def _without_rank(part: str) -> str:
+    """A part of a path without the rank and what else is of one process: `snapshot_iter20`."""
+    for pattern in (_PLAIN_RANK, _RANK, _PID, _CLOCK):
+        part = pattern.sub("", part)
+    return part.strip("-_. ")
+
+
+def _processes(
+    files: Sequence[Listed], ranks: Sequence[int | None]
+) -> list[list[tuple[Listed, int | None]]]:
+    """The files of each process. One whose name says no rank where others do is by itself."""
+    says = any(rank is not None for rank in ranks)
+    found: dict[Hashable, list[tuple[Listed, int | None]]] = {}
+    for one, rank in zip(files, ranks, strict=True):
+        if rank is not None:
+            key: Hashable = (rank, *_MACHINE.findall(one.name))
+        else:
+            key = one.name if says else process_of(one.name) or one.name
+        found.setdefault(key, []).append((one, rank))
+    return list(found.values())
+
+
+def _in_order(some: Sequence[tuple[Listed, int | None]], age: Age) -> list[Dump]:
+    """The dumps of one process, the oldest first, each with a name of its own."""
+    files = [one for one, _ in some]
+    rank = some[0][1]
+    files = _oldest_first(files, age) if len(files) > 1 else files
+    names = [dump_of(one.name) for one in files]
+    if len(set(names)) < len(names):
+        own = [_without_rank(bare(one.name).rpartition("/")[2]) for one in files]
+        names = [
+            name if name == file else f"{name}/{file}"
+            for name, file in zip(names, own, strict=True)
+        ]
+    if len(set(names)) < len(names):
+        names = [one.name for one in files]
+    return [Dump(one, name, rank) for one, name in zip(files, names, strict=True)]
+
+
+def _oldest_first(files: list[Listed], age: Age) -> list[Listed]:
+    moments = [moment_of(one.name) for one in files]
+    kinds = {None if one is None else one[0] for one in moments}
+    if None not in kinds and len(kinds) == 1:
+        return _by_moment(files, [one[1] for one in moments if one is not None], age)
+    if len({_NUMBER.sub("#", one.name) for one in files}) == 1:
+        return sorted(files, key=lambda one: natural(one.name))
+    return _by_age(files, age)
+
+
+def _by_moment(files: list[Listed], moments: list[tuple[int, ...]], age: Age) -> list[Listed]:
+    """By what the names say; of one moment, in one folder, by age."""
+    groups: dict[tuple[int, ...], list[Listed]] = {}
+    for one, moment in zip(files, moments, strict=True):
+        groups.setdefault(moment, []).append(one)
+    found = []
+    for moment in sorted(groups):
+        some = groups[moment]
+        if len({one.name.rpartition("/")[0] for one in some}) > 1:
+            raise UsageError(
+                f"{some[0].name} and {some[1].name} are of one rank and one step; name the folder"
+                " of one run, or choose one by --dump"
+            )
+        found += _by_age(some, age) if len(some) > 1 else some
+    return found
+
+
+def _by_age(files: list[Listed], age: Age) -> list[Listed]:
+    ages = [age(one) for one in files]
+    known = [one for one in ages if one is not None]
+    if len(set(known)) < len(files):
+        raise UsageError(
+            "several dumps of one rank, and nothing tells which is the newest:"
+            f" {_listed([dump_of(one.name) for one in files])}; choose one by --dump"
+        )
+    order = sorted(zip(known, range(len(files)), strict=True))
+    return [files[at] for _, at in order]
+
+
+def _wanted(files: Sequence[Listed], wanted: str) -> list[Listed]:
+    """The files of a dump. Of a single dump the names are without its folder, as all files have
+    that in common."""
+    tests: tuple[Callable[[Listed], bool], ...] = (
+        lambda one: dump_of(one.name) == wanted,
+        lambda one: _is_of(one.name, wanted),
+        lambda one: _is_of(_with_folder(one.path), wanted),
+    )
+    for is_of in tests:
+        left = [one for one in files if is_of(one)]
+        if left:
+            return left
+    names = [dump_of(one.name) for one in files]
+    raise UsageError(f"--dump {wanted}: no file is of it; there are: {_listed(names)}")
 
 
 def _with_folder(path: str) -> str:
@@ -79,21 +236,10 @@ def _is_of(name: str, wanted: str) -> bool:
     return wanted in name
 
 
-def _newest(files: Sequence[Listed], age: Callable[[Listed], float | None]) -> Listed:
-    if len(files) == 1:
-        return files[0]
-    if len({_NUMBER.sub("#", one.name) for one in files}) == 1:
-        return max(files, key=lambda one: [int(text) for text in _NUMBER.findall(one.name)])
-    ages = [age(one) for one in files]
-    known = [one for one in ages if one is not None]
-    if len(known) < len(ages) or known.count(max(known)) > 1:
-        raise UsageError(
-            f"several dumps of one rank, and nothing tells which is the newest: {_listed(files)};"
-            " choose one by --dump"
-        )
-    return files[ages.index(max(known))]
+def _of_ranks_words(name: str, ranks: int) -> str:
+    return f"{name} of {ranks:,} rank{'' if ranks == 1 else 's'}"
 
 
-def _listed(files: Sequence[Listed]) -> str:
-    names = list(dict.fromkeys(dump_of(one.name) for one in files))
-    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+def _listed(names: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(names))
+    return ", ".join(shown[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")

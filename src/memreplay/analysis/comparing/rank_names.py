@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from memreplay.analysis.comparing.layouts import rank_beside, stems_of, told_by
 from memreplay.errors import UsageError
 from memreplay.io.names import bare
 
@@ -31,13 +32,14 @@ _LONGEST = 60  # characters of one
 def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
     """The file of each rank, in their order, and the names that have no rank where others do.
 
-    A rank is the number after `rank` in the file's name, or else in its folder's. Where no name has
-    that, it is the one number in which the names differ, if that counts from 0 on without a gap
-    (sizes and steps do not) and no word before it says what else it counts. `names` are snapshots,
-    as paths with `/`, each there once. Raises UsageError where a rank is ambiguous or there twice,
+    A rank is what the layout of a known trainer says, or the number after `rank` in the file's
+    name, or else in its folder's. Where no name has that, it is the one number in which the names
+    differ, if that counts from 0 on without a gap (sizes and steps do not) and no word before it
+    says what else it counts. `names` are snapshots, as paths with `/`, each there once.
+    Raises UsageError where a rank is ambiguous or there twice,
     and where there is none.
     """
-    said = {name: _after_rank(name) for name in names}
+    said = _said(names)
     is_said = any(said.values())
     if is_said:
         unranked = tuple(name for name in names if not said[name])
@@ -73,16 +75,28 @@ def says_rank(name: str) -> bool:
     return bool(_after_rank(name))
 
 
+def ranks_said(names: Sequence[str]) -> list[int | None]:
+    """The rank that each of these names says; None where it says none, or several."""
+    return [_only(found) for found in _said(names).values()]
+
+
 def rank_of(name: str) -> int | None:
     """The rank that a name says by that word; None where it says none, or several."""
-    found = set(_after_rank(name))
+    return _only(_after_rank(name))
+
+
+def _only(numbers: Collection[int]) -> int | None:
+    found = set(numbers)
     return min(found) if len(found) == 1 and min(found) < 10**_MOST_DIGITS else None
 
 
 def family_of(name: str) -> str:
-    """What the snapshots of one process have in common that it writes one after the other: the name
-    without its ending, and `#` for each number but a rank's (`step_#/rank3`), or that of what else
-    tells processes apart (`gpu1`)."""
+    """What the snapshots of one process have in common that it writes one after the other: its rank
+    where the names are those of a known trainer; else the name without its ending, and `#` for each
+    number but a rank's (`step_#/rank3`), or that of what else tells processes apart (`gpu1`)."""
+    told = told_by(name)
+    if told is not None:
+        return f"{told.before}/rank{told.rank}".lstrip("/")
     plain = bare(name)
     ranks = {found.start(2) for found in _RANK.finditer(plain)}
 
@@ -93,8 +107,23 @@ def family_of(name: str) -> str:
     return _NUMBER.sub(shown, plain)
 
 
+def _said(names: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers that each name calls a rank; with those that only the other names explain."""
+    said = {name: _after_rank(name) for name in names}
+    stems = stems_of(names)
+    for name in names if stems else ():
+        rank = None if said[name] else rank_beside(name, stems)
+        if rank is not None:
+            said[name] = [rank]
+    return said
+
+
 def _after_rank(name: str) -> list[int]:
-    """The numbers after `rank` in a file's name, those of its folder where it has none itself."""
+    """The rank by a known layout; or the numbers after `rank` in a file's name, those of its folder
+    where it has none itself."""
+    told = told_by(name)
+    if told is not None:
+        return [told.rank]
     folder, _, own = bare(name).rpartition("/")
     for part in (own, folder):
         found = [(bool(m[1]), int(m[2])) for m in _RANK.finditer(part)]

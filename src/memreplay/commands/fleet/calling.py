@@ -24,6 +24,7 @@ def fleet(
     selection: Selection | None = None,
     *,
     rank_pattern: str | None = None,
+    dump: str | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
     memory_per_worker: int | None = None,
@@ -42,10 +43,11 @@ def fleet(
     whose `scheduler` has this address; the result is the same. `memory_per_worker` is what one of
     these processes may take, in bytes; `totals` are cards, in bytes, on which each rank may fit or
     not. `against` is another fleet, as a base. `rank_pattern` is an expression whose one group is
-    the number of the rank in a file's name. `output` is a folder for the `tables` (names with
-    commas between; all by default) of all ranks as one Parquet dataset; what is there already is
-    not read again, and ranks of another fleet are taken away with `force` alone. `salvage` reads
-    the intact part of files that are cut off.
+    the number of the rank in a file's name. Where ranks have several dumps, the newest of each is
+    read, or the one that `dump` names; with "each" the report's `history` is of all. `output` is a
+    folder for the `tables` (names with commas between; all by default) of all ranks as one Parquet
+    dataset; what is there already is not read again, and ranks of another fleet are taken away with
+    `force` alone. `salvage` reads the intact part of files that are cut off.
 
     A file that cannot be read is a row that says so. Raises UsageError where there is no file, and
     for ranks that are there twice; MissingExtraError without Dask.
@@ -62,6 +64,7 @@ def fleet(
             None if output is None else os.fspath(output),
             tables,
             force,
+            dump,
         ),
         Reading(device=asked.device, salvage=salvage),
         asked,

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.shared.asking import asks, selects_with_rules
+from memreplay.commands.shared.dumps import dump_option
 from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
 from memreplay.commands.shared.executing import Workers, workers_options
 from memreplay.commands.shared.helping import Command
@@ -61,6 +62,7 @@ Examples:
   memreplay fleet run/ --total-memory 40GiB,24GiB
   memreplay fleet new/ --against base/
   memreplay fleet run/ --dump iteration_10
+  memreplay fleet run/ --dump each
   memreplay fleet run/ --page run.html
   memreplay fleet run/ -o dataset/ --tables allocations,usage
   memreplay fleet run/ --scheduler tcp://head-node:8786
@@ -85,12 +87,7 @@ Examples:
     metavar="REGEX",
     help="Find each file's rank in its name by this expression: its one group is the number.",
 )
-@click.option(
-    "--dump",
-    metavar="NAME",
-    help="Read the dump that has this in its files' paths (iteration_10, or a pattern), where each"
-    " rank has several; by default the newest.",
-)
+@dump_option("also shows how each rank grew from dump to dump")
 @click.option(
     "--page",
     type=click.Path(dir_okay=False, readable=False, path_type=str),
@@ -157,6 +154,9 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
 
         write_fleet_page(report, asked.page)
     write(rendering(asked.fmt, "fleet.text:fleet_document")(report))
-    if any(one.status not in ("ok", "empty") for one in report.ranks):
+    older = () if report.history is UNSET else report.history
+    told = [one.status for one in report.ranks]
+    told += [dump.status for one in older for dump in one.dumps]
+    if any(status not in ("ok", "empty") for status in told):
         return NOT_READABLE
     return NOT_TRUSTED if selection.strict and not report.trusted else 0

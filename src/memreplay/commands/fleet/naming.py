@@ -30,6 +30,13 @@ def pattern_of(text: str) -> re.Pattern[str]:
 def ranks_by_pattern(names: Sequence[str], pattern: re.Pattern[str]) -> list[int | None]:
     """The number that the pattern finds in each name; None where it finds none. Raises UsageError
     for what is no number, and for a rank that is there twice."""
+    found = numbers_by_pattern(names, pattern)
+    check_once(names, found)
+    return found
+
+
+def numbers_by_pattern(names: Sequence[str], pattern: re.Pattern[str]) -> list[int | None]:
+    """The same, of files of which several may be of one rank."""
     found: list[int | None] = []
     for name in names:
         match = pattern.search(name)
@@ -37,7 +44,6 @@ def ranks_by_pattern(names: Sequence[str], pattern: re.Pattern[str]) -> list[int
         if text is not None and not (text.isdecimal() and len(text) <= _MOST_DIGITS):
             raise UsageError(f"--rank-pattern finds {text[:20]!r} in {name}, which is no rank")
         found.append(None if text is None else int(text))
-    check_once(names, found)
     return found
 
 

@@ -63,6 +63,8 @@ class FleetDevice(Record, frozen=True, kw_only=True):
     """The card's memory; null where the file does not tell it."""
     headroom_bytes: int | None
     """`total_bytes` - `reserved_peak_bytes`."""
+    end_bytes: int
+    """What was held at the end of the recording, by the measure."""
     ooms: int
     """How many requests failed."""
     leak_bytes_per_step: int | None
@@ -105,6 +107,46 @@ class FleetRank(Record, frozen=True, kw_only=True):
     devices: tuple[FleetDevice, ...]
     """The device with the highest peak first: that is the rank's own."""
     noted_rank: int | None = None
+
+
+class RankDump(Record, frozen=True, kw_only=True):
+    """One of the dumps of a rank; the numbers are null where it could not be read."""
+
+    name: str
+    """What it is called: `iteration_10`."""
+    file: str
+    """Its file, as it was found."""
+    status: RankStatus
+    """Whether it was read, as of a rank."""
+    error: str
+    """What is wrong with it, on one line; empty if it is read."""
+    peak_bytes: int | None
+    """The peak of the measure, in what this dump recorded."""
+    reserved_peak_bytes: int | None
+    """Most that the allocator had reserved."""
+    end_bytes: int | None
+    """What was held when the dump was made, by the measure."""
+    ooms: int | None
+    """How many requests failed."""
+    exactness: Exactness | None
+    reasons: tuple[str, ...]
+
+
+class RankHistory(Record, frozen=True, kw_only=True):
+    """The dumps of one rank, the oldest first: how it grew."""
+
+    rank: int | None
+    """Its number."""
+    device: int
+    """Which of its devices this is of."""
+    peak_change_bytes: int | None
+    """From the first dump that was read to the last; null if fewer than two were."""
+    reserved_change_bytes: int | None
+    """The same of most reserved bytes."""
+    end_change_bytes: int | None
+    """The same of what was held when the dump was made."""
+    dumps: tuple[RankDump, ...]
+    """All of them."""
 
 
 class HolderChange(Record, frozen=True):
@@ -263,6 +305,9 @@ class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     """One for each `--total-memory`."""
     against: FleetChange | None = None
     """What changed since the fleet of `--against`."""
+    history: tuple[RankHistory, ...] | UnsetType = UNSET
+    """With `--dump each`: of each rank with several dumps how it grew from one to the next. All
+    else is of its newest dump."""
     exactness: Exactness
     """Whether all that was read is exact."""
     trusted: bool

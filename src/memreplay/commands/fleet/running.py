@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.analysis.comparing.dumps import EACH
 from memreplay.commands.fleet.dataset import missing_of, parts_of, say_dataset
 from memreplay.commands.fleet.find import (
     Asked,
@@ -17,6 +19,7 @@ from memreplay.commands.fleet.find import (
     fleet_report,
     numbered,
 )
+from memreplay.commands.fleet.history import all_histories
 from memreplay.commands.fleet.naming import (
     pattern_of,
     ranks_of_fleet,
@@ -24,12 +27,14 @@ from memreplay.commands.fleet.naming import (
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
 from memreplay.commands.shared.errors import name_of
 from memreplay.commands.shared.executing import executor_of
+from memreplay.errors import UsageError
 from memreplay.io.urls import is_url
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Sequence
 
+    from memreplay.analysis.comparing.dumps import Chosen
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.asked import Fleet
     from memreplay.commands.fleet.dataset import Dataset
@@ -51,8 +56,12 @@ def run_fleet(
     Raises UsageError where there are no files, and for ranks that are there twice.
     """
     pattern = None if fleet.rank_pattern is None else pattern_of(fleet.rank_pattern)
-    files = _of_one_dump(fleet, _listed(fleet.sources), pattern)
-    base = _of_one_dump(fleet, _listed(fleet.against), pattern) if fleet.against else []
+    chosen = _chosen(fleet, _listed(fleet.sources), pattern)
+    each = fleet.dump == EACH
+    if each and fleet.output is not None:
+        raise UsageError(f"--dump {EACH} is of all dumps, and -o DIR has one of each: name one")
+    files, older = chosen.newest, chosen.older
+    base = _chosen(fleet, _listed(fleet.against), pattern).newest if fleet.against else []
     totals = tuple(dict.fromkeys(fleet.totals))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
@@ -60,8 +69,8 @@ def run_fleet(
         RankTask(_anywhere(one.path), reading, selection, totals, part)
         for one, part in zip(files, parts, strict=True)
     ]
-    tasks += [RankTask(_anywhere(one.path), reading, selection) for one in base]
-    shown = _shown([one.path for one in (*files, *base)])
+    tasks += [RankTask(_anywhere(one.path), reading, selection) for one in (*older, *base)]
+    shown = _shown([one.path for one in (*files, *older, *base)])
     rows = [unread(file, "unreadable", "was not read") for file in shown]
     there: dict[int, FleetRank] = {}
     with ExitStack() as ours:
@@ -96,8 +105,11 @@ def run_fleet(
 
         after, source = _ranked(files, rows[: len(files)], pattern)
         report = fleet_report(after, Asked(_named(fleet.sources), selection, source), explain)
+        if each:
+            of = {one.path: row for one, row in zip((*files, *older), rows, strict=False)}
+            report = replace(report, history=all_histories(chosen.histories, of, after, source))
         if fleet.against:
-            before, _ = _ranked(base, rows[len(files) :], pattern)
+            before, _ = _ranked(base, rows[len(files) + len(older) :], pattern)
             change = fleet_change(before, after, _named(fleet.against), explain)
             report = replace(report, against=change)
         if dataset is not None:
@@ -138,29 +150,17 @@ def _listed(sources: Sequence[str]) -> list[Listed]:
     return listed(sources)
 
 
-def _of_one_dump(
-    fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None
-) -> list[Listed]:
-    """One file of each rank; says so where there are more."""
-    if pattern is not None and fleet.dump is None:
-        return files
-    from memreplay.analysis.comparing.dumps import one_dump
+def _chosen(fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None) -> Chosen:
+    """One file of each rank, or with `--dump each` all; says so where one was chosen."""
+    from memreplay.commands.fleet.naming import numbers_by_pattern
+    from memreplay.commands.shared.dumps import chosen_dump
     from memreplay.commands.shared.errors import say
 
-    found = one_dump(files, fleet.dump, _changed_at)
-    if found.dumps:
-        others = f"{', '.join(found.dumps[:4])}{', …' if len(found.dumps) > 4 else ''}"
-        say(f"each rank has several dumps ({others}): the newest is read; --dump chooses another")
-    return found.files
-
-
-def _changed_at(one: Listed) -> float | None:
-    if is_url(one.path):
-        return None
-    try:
-        return os.stat(one.path).st_mtime_ns
-    except OSError:
-        return None
+    ranks = None if pattern is None else partial(numbers_by_pattern, pattern=pattern)
+    found = chosen_dump(files, fleet.dump, ranks)
+    if found.histories and fleet.dump != EACH:
+        say(found.words("read"))
+    return found
 
 
 def _ranked(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from memreplay.commands.diff.text import change_words
+from memreplay.commands.fleet.history_text import history_blocks
 from memreplay.render.document import (
     Block,
     Document,
@@ -44,7 +47,7 @@ _NUMBERED = {
     "names": "by the files' names",
     "recorder": "as the recorder noted them",
     "order": "in the order of the names, which tell none",
-    "devices": "the devices of one file",
+    "devices": "the file's devices, a row each",
 }
 
 
@@ -60,68 +63,74 @@ def fleet_document(report: FleetReport) -> Document:
     if len(report.groups) > 1:
         blocks.append(_groups(report))
     for outlier in report.outliers:
-        blocks += _outlier(outlier)
+        blocks += _outlier(outlier, noun_of(report))
+    if report.history is not UNSET:
+        blocks += history_blocks(report.history, report.top, noun_of(report))
     if report.against is not None:
         blocks += _against(report, report.against)
     unread = [one for one in report.ranks if one.status not in ("ok", "empty")]
     return (*blocks, *_unread(unread), *_notes(report))
 
 
+def noun_of(report: FleetReport) -> str:
+    """What a row is."""
+    return "device" if report.rank_source == "devices" else "rank"
+
+
 def headline(report: FleetReport) -> tuple[str, ...]:
     """How high they go, what failed, and whether that is exact: a phrase each."""
-    ranks = counted(len(report.ranks), "rank")
+    noun = noun_of(report)
+    ranks = counted(len(report.ranks), noun)
     if report.peak is None:
         return (f"{ranks}: nothing was read",)
     peak = report.peak
-    phrases = [f"{ranks}: highest peak {size(peak.max_bytes)} {report.measure} on {_rank(peak)}"]
+    where = f"{report.measure} on {noun} {peak.max_rank}"
+    phrases = [f"{ranks}: highest peak {size(peak.max_bytes)} {where}"]
     if peak.median_bytes:
         over = peak.max_bytes / peak.median_bytes - 1
         phrases.append(f"{percent(over)} over the median" if over else "as all of them")
     if report.out_of_memory:
-        phrases.append(f"out of memory on {ranks_words(report.out_of_memory)}")
+        phrases.append(f"out of memory on {ranks_words(report.out_of_memory, noun)}")
     return (*phrases, report.exactness)
 
 
-def _rank(spread: Spread) -> str:
-    return f"rank {spread.max_rank}"
-
-
 def _pairs(report: FleetReport) -> tuple[tuple[str, str], ...]:
-    pairs = [("ranks", _NUMBERED[report.rank_source])]
+    noun = noun_of(report)
+    pairs = [(f"{noun}s", _NUMBERED[report.rank_source])]
     if report.peak is not None:
-        pairs.append(("peak", _spread(report.peak)))
+        pairs.append(("peak", _spread(report.peak, noun)))
     if report.reserved is not None:
-        pairs.append(("reserved", _spread(report.reserved)))
+        pairs.append(("reserved", _spread(report.reserved, noun)))
     if report.headroom is not None:
         least = report.headroom
-        pairs.append(("headroom", f"{size(least.min_bytes)} on rank {least.min_rank} at least"))
+        pairs.append(("headroom", f"{size(least.min_bytes)} on {noun} {least.min_rank} at least"))
     if report.imbalance is not None:
         over = "over the steps" if report.curve_by == "steps" else "over time"
-        words = f"{report.imbalance:.2f}, the highest rank by the median one, on average {over}"
+        words = f"{report.imbalance:.2f}, the highest {noun} by the median one, on average {over}"
         pairs.append(("imbalance", words))
     totals = sizes(*(card.total_bytes for card in report.cards))
     for card, total in zip(report.cards, totals, strict=True):
-        pairs.append((f"on {total}", _on_card(card)))
+        pairs.append((f"on {total}", _on_card(card, noun)))
     if report.outliers:
         odd = [one.rank for one in report.outliers]
-        pairs.append(("odd", f"{ranks_words(odd)}, see below"))
+        pairs.append(("odd", f"{ranks_words(odd, noun)}, see below"))
     return tuple(pairs)
 
 
-def _on_card(card: FleetCard) -> str:
+def _on_card(card: FleetCard, noun: str) -> str:
     about = "" if card.exactness == "exact" else f"{NOT_EXACT} "
     if not card.not_fitting:
         return f"{about}all fit"
     if not card.fitting:
         return f"{about}none fits"
-    return f"{about}{_few_ranks(card.not_fitting)} would run out of memory"
+    return f"{about}{_few_ranks(card.not_fitting, noun)} would run out of memory"
 
 
-def _spread(found: Spread) -> str:
+def _spread(found: Spread, noun: str) -> str:
     if found.min_bytes == found.max_bytes:
         return f"{size(found.max_bytes)} on all"
     return (
-        f"{size(found.min_bytes)} (rank {found.min_rank}) to {size(found.max_bytes)} (rank"
+        f"{size(found.min_bytes)} ({noun} {found.min_rank}) to {size(found.max_bytes)} ({noun}"
         f" {found.max_rank}), median {size(found.median_bytes)}"
     )
 
@@ -130,10 +139,11 @@ def _worst(report: FleetReport) -> Table:
     by_rank = {one.rank: one for one in report.ranks}
     shown = [by_rank[rank] for rank in report.worst]
     rows = [_worst_row(one) for one in shown]
-    if left := report.read - len(shown):
-        words = f"{counted(left, 'more rank')} (--top 0 shows all)"
+    told = sum(one.status == "ok" and one.rank is not None for one in report.ranks)
+    if left := told - len(shown):
+        words = f"{counted(left, f'more {noun_of(report)}')} (--top 0 shows all)"
         rows.append(Row(("", "", "", "", "", "", words), style="dim"))
-    titles = ("rank", "peak", "step", "reserved", "unused", "headroom", "most of it")
+    titles = (noun_of(report), "peak", "step", "reserved", "unused", "headroom", "most of it")
     return Table(titles, (*("right",) * 6, "left"), tuple(rows), spare=(4, 2, 5))
 
 
@@ -181,14 +191,14 @@ def _remarks(one: FleetRank, own: FleetDevice) -> list[str]:
 
 
 def _groups(report: FleetReport) -> Table:
-    rows = [_group_row(one) for one in report.groups[:GROUPS]]
+    rows = [_group_row(one, noun_of(report)) for one in report.groups[:GROUPS]]
     if left := len(report.groups) - len(rows):
         rows.append(Row(("", "", f"{counted(left, 'more group')}"), style="dim"))
     titles = ("alike", "peak", "what sets them apart from the first")
     return Table(titles, ("left", "right", "left"), tuple(rows))
 
 
-def _group_row(one: RankGroup) -> Row:
+def _group_row(one: RankGroup, noun: str) -> Row:
     peak = size(one.max_bytes)
     if one.min_bytes != one.max_bytes and size(one.min_bytes) != peak:
         peak = f"{size(one.min_bytes)} to {peak}"
@@ -197,24 +207,24 @@ def _group_row(one: RankGroup) -> Row:
         for change in one.differs[:3]
     ]
     return Row(
-        (_few_ranks(one.ranks), peak, Place(said[0]) if said else ""),
+        (_few_ranks(one.ranks, noun), peak, Place(said[0]) if said else ""),
         tuple((Place(words), "plain") for words in said[1:]),
     )
 
 
-def _few_ranks(ranks: tuple[int, ...]) -> str:
-    words = ranks_words(ranks)
-    return words if len(words) <= 32 else f"{count(len(ranks))} ranks from {ranks[0]} on"
+def _few_ranks(ranks: tuple[int, ...], noun: str) -> str:
+    words = ranks_words(ranks, noun)
+    return words if len(words) <= 32 else f"{count(len(ranks))} {noun}s from {ranks[0]} on"
 
 
-def _outlier(one: Outlier) -> list[Block]:
-    change = f"{signed_size(one.change_bytes)} beside rank {one.typical_rank}"
-    head = Heading((f"rank {one.rank}: {size(one.peak_bytes)}", change))
+def _outlier(one: Outlier, noun: str) -> list[Block]:
+    change = f"{signed_size(one.change_bytes)} beside {noun} {one.typical_rank}"
+    head = Heading((f"{noun} {one.rank}: {size(one.peak_bytes)}", change))
     if one.error:
         return [head, Note(f"what makes the difference could not be told: {one.error}")]
     if not one.rows:
         return [head]
-    return [head, _changes(one.rows, f"rank {one.typical_rank}", f"rank {one.rank}")]
+    return [head, _changes(one.rows, f"{noun} {one.typical_rank}", f"{noun} {one.rank}")]
 
 
 def _changes(rows: tuple[DiffRow, ...], base: str, new: str) -> Table:
@@ -300,7 +310,12 @@ def _reasons(report: FleetReport) -> list[Note]:
         own = one.devices[0]
         for note in reason_notes(own.reasons, trusted=own.trusted):
             found.setdefault((note.text, note.level), []).append(one.rank or 0)
+    noun = noun_of(report)
     return [
-        Note(f"{'all ranks' if len(ranks) == len(told) > 1 else ranks_words(ranks)}: {text}", level)
+        Note(
+            f"{f'all {noun}s' if len(ranks) == len(told) > 1 else ranks_words(ranks, noun)}:"
+            f" {text}",
+            level,
+        )
         for (text, level), ranks in found.items()
     ]

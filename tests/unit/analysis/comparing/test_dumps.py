@@ -1,10 +1,12 @@
-"""dumps: where ranks have several files, which of them is read."""
+"""dumps: where ranks have several files, which is read, and in what order they were made."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from memreplay.analysis.comparing.dumps import dump_of, one_dump
+from memreplay.analysis.comparing.dumps import EACH, dump_of, one_dump
 from memreplay.errors import UsageError
 from memreplay.io.listing import Listed
 
@@ -20,15 +22,23 @@ def left(names: list[str], wanted: str | None = None, **ages: float) -> list[str
     return [one.name for one in one_dump(listed(*names), wanted, age).files]
 
 
+def called(names: list[str]) -> list[list[str]]:
+    """What the dumps of each rank are called, the oldest first, however they are listed."""
+    shuffled = random.Random(7).sample(names, len(names))
+    found = one_dump(listed(*shuffled), EACH, lambda _: None)
+    assert len(found.files) == len(names)
+    return sorted([dump.name for dump in history] for history in found.histories)
+
+
 # torchtitan's, of two ranks and two iterations.
 TITAN = [
     f"iteration_{step}/rank{rank}_memory_snapshot.pickle" for step in (9, 10) for rank in (0, 1)
 ]
 # lmms-engine's: the last one of rank 0 failed.
 LMMS = [
-    "oom_rank0_1700000000.pickle",
-    "snapshot_train_end_rank0_1700000100.pickle",
-    "snapshot_train_end_rank1_1700000100.pickle",
+    "oom_rank0.pickle",
+    "snapshot_train_end_rank0.pickle",
+    "snapshot_train_end_rank1.pickle",
 ]
 
 
@@ -36,15 +46,16 @@ def test_the_newest_by_the_numbers_in_the_names() -> None:
     assert left(TITAN) == TITAN[2:]
     assert left(list(reversed(TITAN))) == list(reversed(TITAN[2:]))
     chosen = one_dump(listed(*TITAN), None, lambda _: None)
-    assert chosen.dumps == ("iteration_9", "iteration_10")
+    assert chosen.names == ("iteration_9", "iteration_10")
+    assert chosen.words("read") == (
+        "each rank has several dumps (iteration_9, iteration_10): the newest is read; --dump NAME"
+        " chooses another, --dump each all of them"
+    )
 
 
 def test_the_newest_by_age() -> None:
     assert left(LMMS, oom=2.0, train_end=1.0) == [LMMS[0], LMMS[2]]
     assert left(LMMS, oom=1.0, train_end=2.0) == LMMS[1:]
-    # torchtitan calls the folder of a run that ran out of memory so.
-    names = [TITAN[0], "iteration_11_oom/rank0_memory_snapshot.pickle"]
-    assert left(names, iteration_9=1.0, iteration_11=2.0) == names[1:]
 
 
 @pytest.mark.parametrize("ages", [{}, {"oom": 1.0}, {"oom": 1.0, "train_end": 1.0}])
@@ -86,7 +97,109 @@ def test_none_is_of_it() -> None:
 def test_one_of_each_rank_stays_as_it_is() -> None:
     names = ["rank0.pkl", "rank1.pkl", "notes.pkl", "a.pkl"]
     assert left(names) == names
-    assert one_dump(listed(*names), None, lambda _: None).dumps == ()
+    found = one_dump(listed(*names), None, lambda _: None)
+    assert (found.histories, found.names, found.words("read")) == ((), (), "")
+
+
+def test_part_of_another_name_is_not_chosen() -> None:
+    names = [f"iteration_{step}/rank0.pkl" for step in (1, 10, 11)]
+    assert left(names, "iteration_1") == names[:1]
+    assert left(names, "ration_1") == names[2:]
+
+
+def test_a_rank_that_ran_out_of_memory_has_another_dump() -> None:
+    """torchtitan's: rank 1 failed after step 10, which it had dumped."""
+    names = [*TITAN, "iteration_10_exit/rank1_memory_snapshot.pickle"]
+    found = one_dump(listed(*names), None, lambda _: None)
+    assert [one.name for one in found.files] == [names[2], names[4]]
+    assert (
+        "the newest is read, iteration_10 of 1 rank, iteration_10_exit of 1 rank;"
+        in found.words("read")
+    )
+
+
+HISTORIES = {
+    "torchtitan": (
+        [
+            f"step_{step:012d}{late}/{rank:06d}_step_{step}.pickle"
+            for rank in (0, 1)
+            for step, late in ((9, ""), (10, ""), (10, "_exit"))
+        ],
+        [["step_000000000009", "step_000000000010", "step_000000000010_exit"]] * 2,
+    ),
+    "verl, two tags a step": (
+        [
+            f"step{step}/torch_memory_rank{rank}_pid{rank}.pickle"
+            for rank in (0, 1)
+            for step in (9, 10)
+        ],
+        [["step9", "step10"]] * 2,
+    ),
+    "NeMo": (
+        [
+            f"memory_snapshot-rank{rank}{what}.pickle"
+            for rank in (0, 1)
+            for what in ("_iter9", "_iter10", "")
+        ],
+        [["memory_snapshot_iter9", "memory_snapshot_iter10", "memory_snapshot"]] * 2,
+    ),
+    "lmms-engine": (
+        ["snapshot_train_end_rank3.pickle", "snapshot_stop_step_rank3.pickle"],
+        [["snapshot_stop_step", "snapshot_train_end"]],
+    ),
+    "slime": (
+        [f"memory_snapshot_time17600000{n}.1{'2' * n}_rank0_snapshot.pickle" for n in (10, 11)],
+        [[f"memory_snapshot_time17600000{n}.1{'2' * n}_rank0_snapshot.pickle" for n in (10, 11)]],
+    ),
+    "prime-rl": (
+        [f"step_{step}/rank_{rank}.pickle" for rank in (0, 1) for step in (9, 10)],
+        [["step_9", "step_10"]] * 2,
+    ),
+    "Composer": (
+        [f"rank0.{step}.memory_snapshot.pickle" for step in (9, 10)],
+        [["9.memory_snapshot", "10.memory_snapshot"]],
+    ),
+    "a folder a rank": (
+        [f"rank{rank}/step_{step}.pkl" for rank in (0, 1) for step in (9, 10)],
+        [["step_9", "step_10"]] * 2,
+    ),
+    "epochs and steps": (
+        [f"epoch_{e}/rank0_step_{s}.pkl" for e in (1, 2) for s in (9, 10)],
+        [["epoch_1/step_9", "epoch_1/step_10", "epoch_2/step_9", "epoch_2/step_10"]],
+    ),
+    "one process, without a rank": (
+        ["step_9.pkl", "step_10.pkl"],
+        [["step_9", "step_10"]],
+    ),
+    "two processes, without a rank": (
+        [f"gpu{n}/iteration_{step}.pkl" for n in (0, 1) for step in (9, 10)],
+        [["iteration_9", "iteration_10"]] * 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("names, want", HISTORIES.values(), ids=HISTORIES)
+def test_the_dumps_of_a_rank_are_its_history(names: list[str], want: list[list[str]]) -> None:
+    assert called(names) == want
+
+
+def test_two_dumps_of_one_step_are_in_order_of_age() -> None:
+    """verl's, where a step has one of the profiler and one of the trainer."""
+    names = [f"step9/{tag}_rank0_pid4.pickle" for tag in ("torch_memory", "post_update_step9")]
+    assert left(names, torch_memory=1.0, post_update=2.0) == names[1:]
+    assert left(names, torch_memory=2.0, post_update=1.0) == names[:1]
+
+
+def test_two_runs_are_no_history() -> None:
+    names = [f"{run}/iteration_10/rank0_memory_snapshot.pickle" for run in ("a", "b")]
+    with pytest.raises(UsageError, match="one rank and one step; name the folder of one run"):
+        left(names, None, **{"a/": 1.0, "b/": 2.0})
+
+
+def test_two_machines_are_no_history() -> None:
+    """Each counts its ranks from 0 on: neither may be left out."""
+    names = ["node0/rank0.pkl", "node1/rank0.pkl"]
+    assert left(names) == names
 
 
 @pytest.mark.parametrize(
@@ -94,6 +207,10 @@ def test_one_of_each_rank_stays_as_it_is() -> None:
     [
         (TITAN[0], "iteration_9"),
         (LMMS[0], "oom"),
+        ("iteration_9_exit/replica_1/rank0_memory_snapshot.pickle", "iteration_9_exit"),
+        ("000003_step_10.pickle", "step_10"),
+        ("20260725-1230/periodic_rank0_pid4.pickle", "20260725-1230"),
+        ("run/oom_rank0/snapshot.pickle", "run/oom"),
         ("rank0.pickle", "rank0.pickle"),
         ("snap-local_rank_3.pkl", "snap"),
     ],

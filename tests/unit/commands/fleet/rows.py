@@ -27,6 +27,7 @@ def device(held: dict[str, int], **others: Any) -> FleetDevice:
         "unused_bytes": 2 * MIB,
         "total_bytes": None,
         "headroom_bytes": None,
+        "end_bytes": peak // 2,
         "ooms": 0,
         "leak_bytes_per_step": None,
         "categories_source": "guessed",
