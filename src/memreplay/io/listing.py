@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from memreplay.errors import SnapshotError, UsageError
+from memreplay.io.choosing import NO_SNAPSHOT, snapshots_among
 from memreplay.io.names import natural, snapshot_names
 from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
 
@@ -52,10 +53,11 @@ def listed(patterns: Sequence[str]) -> list[Listed]:
     """The files of all patterns, in natural order of their names, each there once.
 
     A pattern is a file; a folder, of which the snapshots are taken (by their names, in its
-    subfolders too, hidden ones left out); or has `*`, `?`, `[…]`, or `**` for any folders. Of what
-    it matches the snapshots are taken, or all where no name is a snapshot's; where it matches
-    nothing but folders, their snapshots. Each is local, or a URL of fsspec. Of an object store a
-    thousand files are a request or two, not a thousand.
+    subfolders too, hidden ones left out; where there is nothing else, pages of this machine with a
+    snapshot in them); or has `*`, `?`, `[…]`, or `**` for any folders. Of what it matches the
+    snapshots are taken, or all where no name is a snapshot's; where it matches nothing but folders,
+    their snapshots. Each is local, or a URL of fsspec. Of an object store a thousand files are a
+    request or two, not a thousand.
 
     Raises
     ------
@@ -99,6 +101,14 @@ def _named(entries: list[Listed]) -> list[Listed]:
     return sorted(named, key=lambda entry: natural(entry.name))
 
 
+def called(paths: Sequence[str]) -> list[Listed]:
+    """Files by their paths, in that order, each with the name that it has among the others; nothing
+    is asked of where they lie."""
+    entries = _named([Listed("", path, -1, "") for path in dict.fromkeys(paths)])
+    of = {entry.path: entry for entry in entries}
+    return [of[path] for path in paths]
+
+
 def _parts(name: str) -> list[str]:
     if is_url(name):
         return name.split("/")
@@ -120,7 +130,7 @@ def _local(pattern: str) -> list[Listed]:
             return [_local_file(path) for path in snapshot_names(files) or files]
         found = []
         for folder in filter(os.path.isdir, matched):
-            names = snapshot_names(_in_folder(folder))
+            names = snapshots_among(_in_folder(folder), folder)
             found += [_local_file(os.path.join(folder, name)) for name in names]
     except FileNotFoundError as error:
         if error.filename == pattern:
@@ -135,14 +145,14 @@ def _local(pattern: str) -> list[Listed]:
 
 
 def _local_files(folder: str, names: list[str]) -> list[Listed]:
-    found = snapshot_names(names)
+    found = snapshots_among(names, folder)
     if not found:
         raise UsageError(_no_snapshot(folder))
     return [_local_file(os.path.join(folder, name)) for name in found]
 
 
 def _no_snapshot(folder: str) -> str:
-    return f"{folder}: no snapshot in this folder: no name ends in .pkl, .pickle or .json"
+    return f"{folder}: {NO_SNAPSHOT}"
 
 
 def _in_folder(folder: str) -> list[str]:

@@ -22,6 +22,11 @@ def snapshot_names(names: Iterable[str]) -> list[str]:
     return []
 
 
+def page_names(names: Iterable[str]) -> list[str]:
+    """Those that are HTML pages by their name."""
+    return [name for name in names if _HTML.search(name)]
+
+
 def natural(name: str) -> list[tuple[str, int]]:
     """A key that puts `rank2` before `rank10`."""
     texts, numbers = _NUMBER.split(name), _NUMBER.findall(name)

@@ -28,6 +28,12 @@ IGNORED = b" \t\r\n\\"
 OWN = b'<meta name="generator" content="memreplay '
 
 
+def holds_snapshot(head: bytes) -> bool:
+    """Whether the beginning of a page shows that there is a snapshot in it; not in those that
+    memreplay wrote."""
+    return OWN not in head and MARK.search(head) is not None
+
+
 class PageSnapshots:
     """The plain bytes of the snapshots in a page, one after the other.
 

@@ -29,6 +29,7 @@ _MACHINE = re.compile(r"(?:^|[^a-z])(?:node|host)s?[-_. =]*([0-9]+)", re.IGNOREC
 _RANK = re.compile(r"[-_.]?(?:local[-_.]?)?rank[-_. =]*[0-9]+", re.IGNORECASE)
 _PLAIN_RANK = re.compile(r"(?:^|/)[0-9]{6,}(?=_step_)")  # torchtitan's, without the word
 _PID = re.compile(r"[-_.]?pid[-_. =]*[0-9]+", re.IGNORECASE)
+_ZEROS = re.compile(r"(?<=_)0+(?=[0-9])")  # torchtitan fills steps up to twelve digits
 _CLOCK = re.compile(r"[-_.]?(?:time|t)?[0-9]{9,}(?:\.[0-9]+)?")  # each rank's own
 _SHOWN = 4  # dumps that a message lists
 
@@ -120,7 +121,7 @@ def dump_of(name: str) -> str:
     """What a dump is called: the folders that say its step or time; else its folder, or else its
     file, without the rank."""
     *folders, own = bare(name).split("/")
-    told = [part for part in folders if says_moment(part)]
+    told = [_ZEROS.sub("", part) for part in folders if says_moment(part)]
     if told:
         return "/".join(told)
     shown = _without_rank(own)
@@ -135,7 +136,7 @@ def _without_rank(part: str) -> str:
     """A part of a path without the rank and what else is of one process: `snapshot_iter20`."""
     for pattern in (_PLAIN_RANK, _RANK, _PID, _CLOCK):
         part = pattern.sub("", part)
-    return part.strip("-_. ")
+    return _ZEROS.sub("", part).strip("-_. ")
 
 
 def _processes(

@@ -58,8 +58,11 @@ LAYOUTS = (
     ),
     _layout("NeMo", r"memory_snapshot-rank(?P<rank>\d+)_iter(?P<step>\d+)"),
     _layout("NeMo, at the end", r"(?P<last>memory_snapshot)-rank(?P<rank>\d+)"),
-    _layout("lmms-engine", r"(?P<first>snapshot_stop_step)_rank(?P<rank>\d+)(?:_.*)?"),
-    _layout("lmms-engine, at the end", r"(?P<last>snapshot_train_end)_rank(?P<rank>\d+)(?:_.*)?"),
+    _layout("lmms-engine", r"(?P<first>snapshot_stop_step)_rank(?P<rank>\d+)(?:_[^/]*)?"),
+    _layout(
+        "lmms-engine, at the end", r"(?P<last>snapshot_train_end)_rank(?P<rank>\d+)(?:_[^/]*)?"
+    ),
+    _layout("lmms-engine, out of memory", r"oom_rank(?P<rank>\d+)(?:_[^/]*)?"),
     _layout("Megatron-LM, out of memory", r"oom_rank-(?P<rank>\d+)_[^/]+"),
     _layout("Megatron-LM and -Bridge, out of memory", r"[^/]+_oom_rank[-_](?P<rank>\d+)"),
     _layout("Megatron-LM", r"snapshot_rank-(?P<rank>\d+)"),

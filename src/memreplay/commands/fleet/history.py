@@ -31,14 +31,20 @@ def all_histories(
 def _histories_of(
     history: Sequence[Dump], rows: Mapping[str, FleetRank], numbers: Mapping[str, int | None]
 ) -> Iterator[RankHistory]:
-    """The history of each device of a process. One that has no number is its device."""
+    """The history of each device of a process, if it has several dumps. One that has no number is
+    its device."""
     if len(history) < 2:
         return
     read = [rows[dump.file.path] for dump in history]
     devices = sorted({device.device for row in read for device in row.devices}) or [0]
+    if all(len(row.devices) < 2 for row in read):
+        # One device a dump is the rank's own, though after a restart it may be another card.
+        devices = [next((row.devices[0].device for row in reversed(read) if row.devices), 0)]
     for device in devices:
         dumps = tuple(
             _dump(dump, row, next((one for one in row.devices if one.device == device), None))
+            if len(devices) > 1
+            else _dump(dump, row, next(iter(row.devices), None))
             for dump, row in zip(history, read, strict=True)
         )
         yield RankHistory(

@@ -61,11 +61,14 @@ def _names(history: Sequence[RankHistory]) -> list[str]:
 
 def _most(one: RankHistory, name: str, noun: str) -> str:
     """`rank 2 holds 120.0 MiB more at the end of iteration_30 than of iteration_10`."""
-    if not one.end_change_bytes:
-        return f"no {noun} holds more at the end of its last dump than of its first"
     read = [dump for dump in one.dumps if dump.end_bytes is not None]
-    more = "more" if one.end_change_bytes > 0 else "less"
-    words = f"{size(abs(one.end_change_bytes))} {more} at the end of {read[-1].name}"
+    if one.end_change_bytes:
+        held, change = "at the end", one.end_change_bytes
+    elif one.peak_change_bytes:
+        held, change = "at the peak", one.peak_change_bytes
+    else:
+        return f"no {noun} holds more in its last dump than in its first"
+    words = f"{size(abs(change))} {'more' if change > 0 else 'less'} {held} of {read[-1].name}"
     return f"{noun} {name} holds {words} than of {read[0].name}"
 
 

@@ -138,7 +138,7 @@ class RankHistory(Record, frozen=True, kw_only=True):
     rank: int | None
     """Its number."""
     device: int
-    """Which of its devices this is of."""
+    """Which of its devices this is of, as the last dump that was read numbers it."""
     peak_change_bytes: int | None
     """From the first dump that was read to the last; null if fewer than two were."""
     reserved_change_bytes: int | None

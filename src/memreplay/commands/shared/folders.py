@@ -6,6 +6,9 @@ import os
 
 from memreplay.errors import SnapshotError, UsageError
 
+LEVELS = 4  # of folders that are looked into where those above have no snapshot
+MOST_FOLDERS = 4096  # of one level
+
 
 def holds_files(path: str) -> bool:
     """Whether it is a folder of snapshots, and not of the tables that are one (see `dataset`)."""
@@ -27,27 +30,34 @@ def _has_snapshots(path: str) -> bool:
 
 
 def snapshot_files(folder: str) -> list[str]:
-    """The files that are snapshots by their name, as paths from `folder` on, in natural order.
+    """The files that are snapshots, as paths from `folder` on, in natural order.
 
-    Those in `folder` itself; where it has none, those in its subfolders (`iteration_10/…`). Hidden
-    ones are left out, and what is no regular file: a pipe would be waited for. Raises OSError where
-    a folder cannot be listed, and UsageError where there is no such file.
+    Those in `folder` itself; where it has none, those in the nearest folders below it that have
+    some (`memory_snapshot/iteration_10/…`), down to LEVELS. Hidden ones are left out, and what is
+    no regular file: a pipe would be waited for. Raises OSError where the folder cannot be listed,
+    and UsageError where there is no such file, or a folder in it cannot be listed.
     """
-    from memreplay.io.names import natural, snapshot_names
+    from memreplay.io.choosing import NO_SNAPSHOT, snapshots_among
+    from memreplay.io.names import natural
 
-    files, folders = _entries(folder)
-    found = snapshot_names(files)
-    if not found:
-        inside = [f"{name}/{file}" for name in folders for file in _files(folder, name)]
-        found = snapshot_names(inside)
-    if not found:
-        raise UsageError("no snapshot in this folder: no name ends in .pkl, .pickle or .json")
-    return sorted(found, key=natural)
+    level = [""]
+    for _ in range(LEVELS + 1):
+        files, folders = [], []
+        for below in level[:MOST_FOLDERS]:
+            here, inside = _entries(folder) if not below else _inside(folder, below)
+            files += [f"{below}{name}" for name in here]
+            folders += [f"{below}{name}/" for name in inside]
+        found = snapshots_among(files, folder)
+        if found:
+            return sorted(found, key=natural)
+        level = folders
+    raise UsageError(NO_SNAPSHOT)
 
 
-def _files(folder: str, name: str) -> list[str]:
+def _inside(folder: str, below: str) -> tuple[list[str], list[str]]:
+    name = below.rstrip("/")
     try:
-        return _entries(os.path.join(folder, name))[0]
+        return _entries(os.path.join(folder, name))
     except OSError as error:
         raise UsageError(f"the folder {name} in it cannot be listed: {error.strerror}") from None
 

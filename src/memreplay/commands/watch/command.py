@@ -82,7 +82,11 @@ Examples:
     type=click.Path(file_okay=False, readable=False, path_type=str),
 )
 @click.option(
-    "--recursive", "-r", is_flag=True, help="Also follow the folders in it (rank0/, step_100/)."
+    "--recursive",
+    "-r",
+    is_flag=True,
+    help="Follow all folders below it; by default those in it (rank0/, iteration_100/), while it"
+    " has no snapshot itself.",
 )
 @click.option("--new", is_flag=True, help="Leave out what is there already.")
 @click.option(

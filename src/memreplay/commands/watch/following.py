@@ -147,7 +147,7 @@ class Following:
             return
         self._say(folder, trouble, found)
         if self._first and not files and folders and not self.deep:
-            found.notes.append(f"{folder}: no snapshot yet; with -r the folders in it count, too")
+            found.notes.append(f"{folder}: no snapshot yet; with -r all folders below count, too")
         for name, status in files.items():
             file = known.get(name)
             if file is None:

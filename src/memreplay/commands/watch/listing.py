@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
-from memreplay.io.names import snapshot_names
+from memreplay.io.choosing import snapshots_among
 
 MOST_LEVELS = 32  # of folders in folders
 # A folder's time may be as coarse as this, in seconds: for so long after a change another one may
@@ -19,7 +19,7 @@ ANYWAY_S = 30.0
 
 class Listing(NamedTuple):
     """The snapshots of a folder by their names from there on, and how each lies there; whether
-    there are folders in it, and why some of what is in it could not be looked at."""
+    there are folders that were not looked into, and why some of what is in it could not be."""
 
     files: dict[str, os.stat_result]
     folders: bool
@@ -38,14 +38,15 @@ class _Level(NamedTuple):
 
 
 class Lister:
-    """Lists one folder. `deep` looks into the folders in it, too, not through links; `clock` counts
-    seconds."""
+    """Lists one folder, and the folders in it while it has no snapshot itself (`iteration_10/…`).
+    `deep` looks into all folders below it, too, not through links; `clock` counts seconds."""
 
     def __init__(self, folder: str, *, deep: bool, clock: Callable[[], float]) -> None:
         self.folder = folder
         self.deep = deep
         self.clock = clock
         self._levels: dict[str, _Level] = {}
+        self._nested = False  # its snapshots were in the folders in it, and stay there
 
     def look(self) -> Listing:
         """What is there now: regular files whose names are those of snapshots (as
@@ -65,9 +66,10 @@ class Lister:
                 if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
                     trouble = trouble or f"{below}: {_words(error)}"
                 continue
-            inside = inside or bool(level.folders)
-            if self.deep and depth < MOST_LEVELS:
+            if depth < self._depth(levels[""]):
                 left += [(os.path.join(below, name), depth + 1) for name in level.folders]
+            else:
+                inside = inside or bool(level.folders)
             for name in level.names:
                 path = os.path.join(below, name)
                 try:
@@ -79,7 +81,14 @@ class Lister:
                 if stat.S_ISREG(status.st_mode):
                     found[path] = status
         self._levels = levels
+        self._nested = self._nested or any(os.path.dirname(name) for name in found)
         return Listing(found, inside, trouble)
+
+    def _depth(self, top: _Level) -> int:
+        """How many levels of folders are looked into."""
+        if self.deep:
+            return MOST_LEVELS
+        return 1 if self._nested or not top.names else 0
 
     def _level(self, below: str) -> _Level:
         path, now = os.path.join(self.folder, below), self.clock()
@@ -95,7 +104,7 @@ class Lister:
             shown = [entry for entry in entries if not entry.name.startswith(".")]
         folders = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
         files = {entry.name for entry in shown}.difference(folders)
-        return _Level(state, changed, now, snapshot_names(files), folders)
+        return _Level(state, changed, now, snapshots_among(files, path), folders)
 
 
 def _words(error: OSError) -> str:

@@ -70,6 +70,8 @@ class WatchTotals(Record, frozen=True, kw_only=True):
     """Why it ended: by Ctrl-C or SIGTERM, or by the option of this name."""
     snapshots: int
     """How many snapshots were listed; one that was rewritten counts again."""
+    ranks: int
+    """Of how many ranks, as names or memreplay's recorder say; 0 if none says one."""
     past_budget: int
     """How many of them were past a limit."""
     not_read: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Literal, NamedTuple
 
+from memreplay.analysis.comparing.dumps import dump_of
 from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.watch.result import WatchedDevice, WatchLine, WatchTotals
 from memreplay.render.fit import cell_width, cut_right, fit_path
@@ -115,7 +116,12 @@ class Columns:
         )
 
     def _file(self, line: WatchLine) -> str:
-        return fit_path(clean(line.name), self.columns["file"].width)
+        width = self.columns["file"].width
+        name = clean(line.name)
+        if line.rank is not None and cell_width(name) > width:
+            # The end of a path may be the same in all lines.
+            name = clean(f"{dump_of(line.name)} rank {line.rank}")
+        return fit_path(name, width)
 
     def _line(self, cells: dict[str, str]) -> str:
         found = ""
@@ -159,7 +165,9 @@ def _largest(device: WatchedDevice, width: int) -> str:
 
 def totals_words(totals: WatchTotals, *, limited: bool) -> str:
     """`7 snapshots, highest peak 38.4 GiB in rank3.pkl (device 0), 2 past the budget`."""
-    words = [counted(totals.snapshots, "snapshot") if totals.snapshots else "no snapshot"]
+    whose = f" of {counted(totals.ranks, 'rank')}" if totals.ranks else ""
+    found = counted(totals.snapshots, "snapshot") if totals.snapshots else "no snapshot"
+    words = [found + whose]
     if totals.peak_bytes is not None:
         where = f"{clean(totals.peak_file or '')} (device {totals.peak_device})"
         words.append(f"highest peak {size(totals.peak_bytes)} in {where}")

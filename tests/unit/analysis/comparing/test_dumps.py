@@ -101,6 +101,11 @@ def test_one_of_each_rank_stays_as_it_is() -> None:
     assert (found.histories, found.names, found.words("read")) == ((), (), "")
 
 
+def test_a_dump_by_its_name_or_by_its_folder() -> None:
+    names = [f"step_{step:012d}/000000_step_{step}.pickle" for step in (1, 10)]
+    assert left(names, "step_1") == left(names, "step_000000000001") == names[:1]
+
+
 def test_part_of_another_name_is_not_chosen() -> None:
     names = [f"iteration_{step}/rank0.pkl" for step in (1, 10, 11)]
     assert left(names, "iteration_1") == names[:1]
@@ -125,7 +130,7 @@ HISTORIES = {
             for rank in (0, 1)
             for step, late in ((9, ""), (10, ""), (10, "_exit"))
         ],
-        [["step_000000000009", "step_000000000010", "step_000000000010_exit"]] * 2,
+        [["step_9", "step_10", "step_10_exit"]] * 2,
     ),
     "verl, two tags a step": (
         [

@@ -39,6 +39,7 @@ NAMES = {
     "memory_snapshot-rank3.pickle": ("NeMo, at the end", 3, END),
     "snapshot_stop_step_rank3.pickle": ("lmms-engine", 3, ("step", (-1, 0))),
     "snapshot_train_end_rank3.pickle": ("lmms-engine, at the end", 3, END),
+    "oom_rank3.pickle": ("lmms-engine, out of memory", 3, None),
     "oom_rank-3_snapshot.pickle": ("Megatron-LM, out of memory", 3, None),
     "snapshot_oom_rank_3.pickle": ("Megatron-LM and -Bridge, out of memory", 3, None),
     "memory_trace_oom_rank-3.pickle": ("Megatron-LM and -Bridge, out of memory", 3, None),

@@ -19,6 +19,7 @@ from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
 from memreplay.render.plain import render_plain
 from tests.commanding import command_runner
+from tests.conftest import ROOT
 from tests.layouts import MIB, put_snapshot
 
 
@@ -89,6 +90,17 @@ def test_each_device_of_each_rank(tmp_path: Path) -> None:
     assert found == [(0, 0), (0, 1), (1, 0), (1, 1)]
     shown = lines(report, 160)
     assert any(line.startswith("0, device 0  step_1") for line in shown)
+
+
+def test_a_rank_on_another_card_after_a_restart(tmp_path: Path) -> None:
+    examples = ROOT / "examples" / "fsdp_odd_ranks"
+    for step, source in ((10, "rank4"), (20, "rank5")):
+        path = tmp_path / f"iteration_{step}" / "rank1_memory_snapshot.pickle.gz"
+        path.parent.mkdir()
+        path.symlink_to(examples / f"{source}.pkl.gz")
+    (one,) = history(ran(tmp_path, dump="each"))
+    assert (one.rank, one.device) == (1, 5)
+    assert None not in [dump.end_bytes for dump in one.dumps]
 
 
 def test_one_dump_has_no_history(tmp_path: Path) -> None:

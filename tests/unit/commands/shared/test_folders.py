@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from memreplay.commands.app import app
 from memreplay.commands.shared.folders import snapshot_files
 from memreplay.errors import UsageError
+from memreplay.io.listing import listed
+from tests.commanding import command_runner
+from tests.conftest import ROOT
 
 
 def put(folder: Path, *names: str) -> str:
@@ -34,6 +38,46 @@ def test_nested_only_where_there_is_none_outside(tmp_path: Path) -> None:
     assert snapshot_files(folder) == names[:2]
     put(tmp_path, "rank7.pickle")
     assert snapshot_files(folder) == ["rank7.pickle"]
+
+
+def test_the_nearest_folders_that_have_some(tmp_path: Path) -> None:
+    """torchtitan's, named from its output folder on."""
+    deep = [f"profiling/memory_snapshot/iteration_{step}/rank0.pickle" for step in (9, 10)]
+    folder = put(tmp_path, *deep, "profiling/a/b/c/rank1.pickle", "logs/a.txt")
+    assert snapshot_files(folder) == deep
+    with pytest.raises(UsageError, match="no snapshot in this folder"):
+        snapshot_files(put(tmp_path / "other", "1/2/3/4/5/rank0.pickle"))
+
+
+PAGE = b"<!DOCTYPE html>\n<html><script>add([{'name': 'a', \"base64\": \"gASV\"}])</script>"
+
+
+def test_pages_by_what_is_in_them(tmp_path: Path) -> None:
+    folder = put(tmp_path, "report.html", "notes.htm")
+    (tmp_path / "rank0.html").write_bytes(PAGE)
+    (tmp_path / "own.html").write_bytes(
+        b'<!doctype html><meta name="generator" content="memreplay 1.0">' + PAGE
+    )
+    os.mkfifo(tmp_path / "pipe.html")
+    assert snapshot_files(folder) == ["rank0.html"]
+    assert [one.name for one in listed([folder])] == ["rank0.html"]
+    # Composer's and TorchTNT's: two pages of one snapshot, beside its pickle.
+    (tmp_path / "rank1.oom_trace_plot.html").write_bytes(PAGE)
+    (tmp_path / "rank1.oom_segment_plot.html").write_bytes(PAGE)
+    assert snapshot_files(folder) == ["rank0.html", "rank1.oom_trace_plot.html"]
+    put(tmp_path, "rank1.oom_snapshot.pickle")
+    assert snapshot_files(folder) == ["rank1.oom_snapshot.pickle"]
+    assert [one.name for one in listed([folder])] == ["rank1.oom_snapshot.pickle"]
+
+
+def test_memreplays_own_pages_are_none(tmp_path: Path) -> None:
+    example = str(ROOT / "examples" / "two_gpus.pkl.gz")
+    done = command_runner().invoke(app, ["export", example, "-o", str(tmp_path / "a.html")])
+    assert done.exit_code == 0, done.output
+    with pytest.raises(UsageError, match="no snapshot in this folder"):
+        snapshot_files(str(tmp_path))
+    with pytest.raises(UsageError, match="no snapshot in this folder"):
+        listed([str(tmp_path)])
 
 
 def test_no_regular_files(tmp_path: Path) -> None:

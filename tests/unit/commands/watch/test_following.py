@@ -108,7 +108,7 @@ def test_the_folders_in_it(world: World) -> None:
     found = following(world)
     look = found.look()
     assert look.due == []
-    assert look.notes == [f"{world.folder}: no snapshot yet; with -r the folders in it count, too"]
+    assert look.notes == [f"{world.folder}: no snapshot yet; with -r all folders below count, too"]
     assert found.look().notes == []
     assert names(following(world, deep=True)) == ["step_1/rank0/a.pkl"]
 

@@ -117,3 +117,25 @@ def test_a_folder_is_read_once_it_has_changed(
     assert "c.pkl" not in lister.look().files
     assert looked(35 + ANYWAY_S)
     assert "c.pkl" in lister.look().files
+
+
+def test_the_folders_in_one_without_a_snapshot(tmp_path: Path) -> None:
+    """They stay followed, though a snapshot comes beside them; others aren't begun with."""
+    clock = iter(range(0, 1000, 100))
+    nested = Lister(str(tmp_path), deep=False, clock=lambda: float(next(clock)))
+    assert nested.look().files == {}
+    put(tmp_path, "iteration_10/rank0.pkl", "iteration_10/more/rank1.pkl")
+    found = nested.look()
+    assert (list(found.files), found.folders) == (["iteration_10/rank0.pkl"], True)
+    put(tmp_path, "merged.pkl", "iteration_20/rank0.pkl")
+    both = ["iteration_10/rank0.pkl", "iteration_20/rank0.pkl", "merged.pkl"]
+    assert sorted(nested.look().files) == both
+    assert list(look(tmp_path).files) == ["merged.pkl"]
+
+
+def test_pages_by_what_is_in_them(tmp_path: Path) -> None:
+    put(tmp_path, "report.html")
+    (tmp_path / "trace_plot.html").write_bytes(b'<html><script>[{"base64": "gASV"}]</script>')
+    assert list(look(tmp_path).files) == ["trace_plot.html"]
+    put(tmp_path, "snapshot.pickle")
+    assert list(look(tmp_path).files) == ["snapshot.pickle"]

@@ -468,3 +468,45 @@ def test_files_of_several_folders_are_told_apart(
     assert first.split()[1:3] == ["one/a.pkl", "0"]
     assert second.split()[1:3] == ["two/a.pkl", "0"]
     assert "-" in second.split()  # another folder is another family
+
+
+def titan(step: int | str, rank: int) -> str:
+    return f"iteration_{step}/rank{rank}_memory_snapshot.pickle"
+
+
+def test_dumps_of_a_rank_are_its_history(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """torchtitan's, in folders that appear while it watches; rank 1 runs out of memory."""
+    for at, step in ((2, 10), (12, 20)):
+        for rank in (0, 1):
+            world.write_at(at, titan(step, rank), snapshot(step + rank))
+    world.write_at(22, titan("20_exit", 1), snapshot(90))
+    watch = world.watch(timeout=40, fmt="json")
+    assert watch.run() == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    folder = str(world.folder)
+    assert [
+        (
+            line["file"].removeprefix(f"{folder}/"),
+            line["rank"],
+            line["devices"][0]["change_bytes"],
+            line["devices"][0]["changed_since"],
+        )
+        for line in found[:-1]
+    ] == [
+        (titan(10, 0), 0, None, None),
+        (titan(10, 1), 1, None, None),
+        (titan(20, 0), 0, 10 * MIB, f"{folder}/{titan(10, 0)}"),
+        (titan(20, 1), 1, 10 * MIB, f"{folder}/{titan(10, 1)}"),
+        (titan("20_exit", 1), 1, 69 * MIB, f"{folder}/{titan(20, 1)}"),
+    ]
+    assert (found[-1]["totals"]["snapshots"], found[-1]["totals"]["ranks"]) == (5, 2)
+
+
+def test_ranks_without_the_word(world: World, lines: Any) -> None:
+    for step in (10, 20):
+        for rank in (0, 1):
+            name = f"step_{step:012d}/{rank:06d}_step_{step}.pickle"
+            world.write(name, snapshot(step + rank), age=100 - step - rank)
+    found = lines(world.watch(once=True, fmt="json"))
+    told = [(line["rank"], line["devices"][0]["change_bytes"]) for line in found]
+    assert told == [(0, None), (1, None), (0, 10 * MIB), (1, 10 * MIB)]

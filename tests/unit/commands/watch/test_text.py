@@ -146,6 +146,7 @@ def test_the_time_of_a_file_may_be_anything() -> None:
 
 
 TOTALS = WatchTotals(
+    ranks=0,
     ended="signal",
     snapshots=1,
     past_budget=0,
@@ -166,3 +167,16 @@ def test_all_of_it_in_a_line() -> None:
     )
     none = replace(TOTALS, snapshots=0, peak_bytes=None, peak_file=None)
     assert totals_words(none, limited=False) == "no snapshot"
+
+
+def test_where_a_path_does_not_fit_its_rank_and_dump_do() -> None:
+    name = "step_000000000030_exit/000012_step_30.pickle"
+    line = replace(LINE, name=name, rank=12)
+    assert shown(Columns(80, "requested"), line)[0].startswith("08:53:20  …30_exit rank 12    0")
+    assert f"  {name}  " in shown(Columns(160, "requested"), line)[0]
+
+
+def test_of_how_many_ranks() -> None:
+    assert totals_words(replace(TOTALS, snapshots=6, ranks=2), limited=False).startswith(
+        "6 snapshots of 2 ranks, highest peak"
+    )

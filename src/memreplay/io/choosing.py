@@ -1,0 +1,42 @@
+"""Tells which files of a folder of this machine are snapshots: by their names, pages by content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from memreplay.io.names import page_names, snapshot_names
+from memreplay.io.viewer_page import holds_snapshot
+
+NO_SNAPSHOT = "no snapshot in this folder: no name ends in .pkl, .pickle or .json"
+_HEAD = 64 << 10  # bytes of a page: PyTorch's begin with their snapshot
+
+
+def snapshots_among(names: Iterable[str], folder: str) -> list[str]:
+    """Those of the files that are snapshots: pickles; where there is none, JSON files; where there
+    is neither, HTML pages with a snapshot in them, which memreplay's own are not.
+
+    Tools write a page beside the pickle that it is of, so pages count only by themselves; and of
+    the two pages of one snapshot the one with the trace.
+    """
+    names = list(names)
+    found = snapshot_names(names)
+    if found:
+        return found
+    pages = [name for name in page_names(names) if _holds_snapshot(os.path.join(folder, name))]
+    there = set(pages)
+    return [
+        name
+        for name in pages
+        if "segment_plot" not in name or name.replace("segment_plot", "trace_plot") not in there
+    ]
+
+
+def _holds_snapshot(path: str) -> bool:
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return False
+    try:
+        with open(path, "rb") as file:
+            return holds_snapshot(file.read(_HEAD))
+    except OSError:
+        return False
