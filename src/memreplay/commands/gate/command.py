@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ from msgspec import Struct
 from memreplay.commands.gate.limits import all_budgets, budget_options
 from memreplay.commands.gate.runner import append_summary, repository_paths
 from memreplay.commands.shared.asking import asks
-from memreplay.commands.shared.errors import NOT_TRUSTED, name_of, told
+from memreplay.commands.shared.dumps import dump_option
+from memreplay.commands.shared.errors import NOT_TRUSTED
 from memreplay.commands.shared.executing import Workers, workers_options
-from memreplay.commands.shared.folders import holds_files, snapshot_files
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
@@ -29,6 +28,7 @@ from memreplay.commands.shared.output import byte_output, render_document, wants
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.commands.gate.files import GateFiles
     from memreplay.commands.gate.result import GatedFile, GateReport
     from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.source import Reading
@@ -69,6 +69,7 @@ class Asked(Struct, frozen=True):
     fmt: str
     targets: tuple[tuple[str, str], ...]
     worst: int
+    dump: str | None
 
 
 @click.command(
@@ -80,6 +81,7 @@ Examples:
   memreplay gate snap.pkl --base main.pkl --max-growth 2%
   memreplay gate snap.pkl --base ci/base.json --max-growth-bytes 256MiB --no-oom
   memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
+  memreplay gate memory_snapshot/ --dump iteration_10 --max-peak 70GiB
   memreplay gate 's3://bucket/run/**/*.pickle' --max-peak 70GiB --max-spread 10% --worst 3
   memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
 
@@ -114,6 +116,7 @@ With several files, the highest code counts.""",
     show_default=True,
     help="Show the N worst files; 0 for all. Every file is judged.",
 )
+@dump_option("judges all of them, and spreads within each")
 @workers_options
 @config_options
 @reading_options
@@ -141,16 +144,19 @@ def command(
     """Whether memory is within its budgets.
 
     Checks each FILE ('-' for standard input, a folder of snapshots, or a pattern) against limits,
-    given here and in the configuration ([[gate]], memreplay help gate). The first line says whether
-    they were kept, or which one was broken: by how much, and in which code. If
-    $GITHUB_STEP_SUMMARY is set, a table is appended there too.
+    given here and in the configuration ([[gate]], memreplay help gate). Where each rank has several
+    dumps, the newest is checked. The first line says whether they were kept, or which one was
+    broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a table is appended
+    there too.
     """
     budgets = all_budgets(asked.budget, asked.config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
     rules = asked.config.rules() if speak_of_categories else None
-    gated: list[GatedFile] = []
-    named = _named(files, gated)
-    _check_targets(asked.targets, named, base)
+    from memreplay.analysis.comparing.dumps import EACH
+    from memreplay.commands.gate.files import gate_files_of
+
+    found = gate_files_of(files, asked.dump)
+    _check_targets(asked.targets, [one.path for one in found.files], base)
     from memreplay.commands.gate.judging import Judging
     from memreplay.commands.gate.running import gate_files
 
@@ -163,8 +169,8 @@ def command(
         allow_untrusted=asked.allow_untrusted,
         strict=asked.strict,
     )
-    gated += gate_files(named, judging, workers)
-    return _present(gated, asked, _missing(files, named))
+    gated = [*found.unlisted, *gate_files(found.files, judging, workers, each=asked.dump == EACH)]
+    return _present(gated, asked, found)
 
 
 def _check_targets(
@@ -187,62 +193,16 @@ def _check_targets(
         seen.add(real)
 
 
-def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
-    """The files, those that patterns stand for, and for a folder the snapshots in it; what cannot
-    be listed fails."""
-    from memreplay.commands.gate.result import GatedFile
-
-    found: list[str] = []
-    for file in files:
-        if file != "-" and holds_files(file):
-            names, exit_code, words = told(file, partial(snapshot_files, file))
-            paths = [os.path.join(file, name) for name in names or ()]
-        elif _is_pattern(file):
-            listed, exit_code, words = told("", partial(_matching, file))  # names it by itself
-            paths = listed or []
-        else:
-            paths, exit_code, words = [file], 0, ""
-        found += paths
-        if exit_code:
-            name = name_of(file)
-            error = words.removeprefix(f"{name}: ")
-            gated.append(GatedFile(file=name, error=error, exit_code=exit_code))
-    return found
-
-
-def _is_pattern(file: str) -> bool:
-    """Whether it stands for other files. What no file matches is the name of one that is missing;
-    stores have no folders, and are asked."""
-    if file == "-" or os.path.exists(file):
-        return False
-    if "://" in file:
-        return True
-    from glob import has_magic, iglob
-
-    return has_magic(file) and next(iglob(file, recursive=True), None) is not None
-
-
-def _matching(file: str) -> list[str]:
-    from memreplay.io.listing import listed
-
-    return [one.path for one in listed([file])]
-
-
-def _missing(files: tuple[str, ...], named: list[str]) -> tuple[int, ...]:
-    """Ranks that a folder or a pattern has no file of; of files that are named one by one none is
-    missed."""
-    if list(files) == named:
-        return ()
-    from memreplay.analysis.comparing.rank_names import missing_ranks, rank_of
-
-    ranks = [rank_of(name) for name in named]
-    return missing_ranks({rank for rank in ranks if rank is not None}) if None not in ranks else ()
-
-
-def _present(gated: list[GatedFile], asked: Asked, missing: tuple[int, ...]) -> int:
+def _present(gated: list[GatedFile], asked: Asked, found: GateFiles) -> int:
     from memreplay.commands.gate.telling import gate_report
 
-    report = gate_report(gated, repository_paths(), worst=asked.worst, missing_ranks=missing)
+    report = gate_report(
+        gated,
+        repository_paths(),
+        worst=asked.worst,
+        missing_ranks=found.missing_ranks,
+        dumps_choice=found.choice,
+    )
     write(_render(report, asked.fmt, coloured=wants_colour()))
     for target, path in asked.targets:
         text = _render(report, target, coloured=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.commands.gate.result import GateReport
 from memreplay.commands.gate.shown import rest_words, shown_files
-from memreplay.commands.gate.words import rule_words
+from memreplay.commands.gate.words import rule_words, short_name
 from memreplay.texts import workflow_message, workflow_property
 
 
@@ -16,7 +16,7 @@ def render_gate_github(report: GateReport) -> str:
     several = len(report.files) > 1
     lines = []
     for file in shown_files(report):
-        prefix = f"{file.file.rpartition('/')[2]}: " if several else ""
+        prefix = f"{short_name(file)}: " if several or file.dump else ""
         if file.error:
             lines.append(_command("error", f"{file.file}: {file.error}", "memreplay gate"))
         for finding in file.findings:

@@ -14,7 +14,6 @@ from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate.bases import Bases
 from memreplay.commands.gate.find import gate_file, told_apart
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
-from memreplay.commands.shared.base import base_for
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.progress import reading_progress
 from memreplay.commands.shared.source import Reading, opened
@@ -48,10 +47,14 @@ class Judging(Struct, frozen=True):
 
 
 class JudgeTask(Struct, frozen=True):
-    """One snapshot to judge."""
+    """One snapshot to judge: its rank and dump, as far as these are known; `alone` if there is no
+    other."""
 
     file: str
     judging: Judging
+    rank: int | None = None
+    dump: str = ""
+    alone: bool = False
 
 
 class Member(Struct, frozen=True):
@@ -83,10 +86,13 @@ def judge(task: JudgeTask) -> Judged:
     file, judging = task.file, task.judging
     base = None
     if judging.base is not None:
-        name, exit_code, words = untold(partial(base_for, judging.base, file))
+        bases = bases_of(judging)
+        name, exit_code, words = untold(
+            partial(bases.name_for, judging.base, file, task.rank, task.dump, alone=task.alone)
+        )
         if name is None:
             return _unjudged(file, exit_code, words)
-        base, exit_code, words = bases_of(judging).of(name)
+        base, exit_code, words = bases.of(name)
         if base is None:
             said = f"base {name}: {words}"
             found = GatedFile(file=file, base_file=name, error=said, exit_code=exit_code)

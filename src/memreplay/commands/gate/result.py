@@ -36,7 +36,7 @@ class Finding(Record, frozen=True, kw_only=True):
     """One limit held against one device."""
 
     # telling.py fills `message`, `snapshot`, `change_bytes`, and the place in code.
-    text_only = ("detail", "budget")
+    text_only = ("detail", "budget", "of_devices")
 
     rule: str
     """The budget's name, else the limit's: `max-peak`."""
@@ -69,7 +69,7 @@ class Finding(Record, frozen=True, kw_only=True):
     base_bytes: int | None = None
     """The base's peak of the same."""
     median_bytes: int | None = None
-    """Of `max_spread`: the median of the peaks of all files."""
+    """Of `max_spread`: the median of the peaks of all files, or of one file's devices."""
     change_bytes: int | None = None
     """The change since the base."""
     reserved_bytes: int | None = None
@@ -77,7 +77,8 @@ class Finding(Record, frozen=True, kw_only=True):
     event_index: int | None = None
     """Of the peak, or of the request that failed."""
     count: int | None = None
-    """Of `no_leaks` the steps, of `no_oom` the requests that failed, of `max_spread` the files."""
+    """Of `no_leaks` the steps, of `no_oom` the requests that failed, of `max_spread` the files, or
+    of one file its devices."""
     reasons: tuple[str, ...] = ()
     """Of `trust`: why not; of a limit that could not be judged, what is missing. See
     [reasons](#reasons)."""
@@ -103,6 +104,8 @@ class Finding(Record, frozen=True, kw_only=True):
     """Why it was skipped or not judged, in words."""
     budget: int = 0
     """The number of its budget."""
+    of_devices: bool = False
+    """Of `max_spread`: whether it compares the devices of one file, and not files."""
 
     @property
     def failed(self) -> bool:
@@ -147,6 +150,10 @@ class GatedFile(Record, frozen=True, kw_only=True):
     text_only = ("findings", "rules_changed", "ranges", "frames", "fewer")
 
     file: str
+    rank: int | None = None
+    """The rank that its name says; null if it says none."""
+    dump: str | None = None
+    """What its dump is called (`iteration_10`), if its rank has several; else null."""
     base_file: str | None = None
     """The base, as it was named; null without one."""
     passed: bool = False
@@ -192,5 +199,7 @@ class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """What was not judged; its `outcome` says whether that fails."""
     missing_ranks: tuple[int, ...] = ()
     """Numbers between 0 and the last rank that no file has, where the files' names tell ranks."""
+    dumps_choice: str = ""
+    """Which of several dumps of each rank were judged, in words; empty if there was no choice."""
     worst: int = 0
     """How many files to show; 0 for all."""

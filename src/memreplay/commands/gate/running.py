@@ -29,6 +29,7 @@ from memreplay.io.urls import is_url
 from memreplay.workers.running import Done
 
 if TYPE_CHECKING:
+    from memreplay.commands.gate.files import GateFile
     from memreplay.commands.gate.result import Cause
 
 R = TypeVar("R")
@@ -38,22 +39,32 @@ MANY_FILES, MANY_BYTES = 32, 64 << 20
 UNREAD = "was not read"
 
 
-def gate_files(files: Sequence[str], judging: Judging, workers: Workers) -> list[GatedFile]:
-    """What became of each, in their order; what is wrong with one is said on stderr.
+def gate_files(
+    some: Sequence[GateFile], judging: Judging, workers: Workers, *, each: bool = False
+) -> list[GatedFile]:
+    """What became of each, in their order; what is wrong with one is said on stderr. With `each`
+    there are several dumps of a rank, and ranks are held against others of the same dump.
 
     Raises UsageError for standard input where there are workers, which cannot read it.
     """
+    files = [one.path for one in some]
     here = _is_here(files, judging.base, workers)
     judging = replace(judging, shows=here)
     paths = [_anywhere(file) for file in files]
     blamed: set[tuple[str, str]] = set()
     found = [GatedFile(file=name_of(file), error=UNREAD, exit_code=NOT_READABLE) for file in files]
     with closing(_Here() if here else executor_of(workers, len(files))) as executor:
-        tasks = [JudgeTask(path, judging) for path in paths]
+        tasks = [
+            JudgeTask(path, judging, one.rank, one.dump, len(some) == 1)
+            for path, one in zip(paths, some, strict=True)
+        ]
         done = executor.run(judge, tasks)
         for one in done if here else counted(done, len(tasks), "files"):
             judged = _judged(one, paths[one.index])
-            found[one.index] = replace(judged.file, file=name_of(files[one.index]))
+            own = some[one.index]
+            found[one.index] = replace(
+                judged.file, file=name_of(own.path), rank=own.rank, dump=own.dump or None
+            )
             about = judged.blamed, judged.words
             if judged.words and about not in blamed:  # of a base of many files once
                 blamed.add(about)
@@ -66,7 +77,7 @@ def gate_files(files: Sequence[str], judging: Judging, workers: Workers) -> list
             (told,) = executor.run(tell_apart, [task])
             return told.result or ()
 
-        return with_spread(found, explain)
+        return with_spread(found, explain, apart=each)
 
 
 class _Here:

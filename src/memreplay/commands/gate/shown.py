@@ -28,7 +28,8 @@ def rows_of(file: GatedFile) -> list[Finding]:
 
 
 def rest_words(report: GateReport) -> tuple[str, ...]:
-    """A line each: how many files are not shown, and which ranks have none."""
+    """A line each: how many files are not shown, which ranks have none, and which of their
+    dumps were judged."""
     said = []
     shown = {id(one) for one in shown_files(report)}
     rest = [one for one in report.files if id(one) not in shown]
@@ -40,6 +41,8 @@ def rest_words(report: GateReport) -> tuple[str, ...]:
         said.append(f"{more}{numbers}{hint}")
     if report.missing_ranks:
         said.append(f"no file of {ranks_words(report.missing_ranks)}")
+    if report.dumps_choice:
+        said.append(report.dumps_choice)
     return tuple(said)
 
 

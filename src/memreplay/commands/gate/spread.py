@@ -23,37 +23,50 @@ class Peak(NamedTuple):
 
 
 def with_spread(
-    files: Sequence[GatedFile], explain: Callable[[Peak, Peak], tuple[Cause, ...]]
+    files: Sequence[GatedFile],
+    explain: Callable[[Peak, Peak], tuple[Cause, ...]],
+    *,
+    apart: bool = False,
 ) -> list[GatedFile]:
     """The files with one finding for each budget of `max_spread`, of the highest of them; each file
-    had its own peak as a finding until now. Where a limit is broken, `explain` says which code
-    makes the second of two peaks higher than the first.
+    had its own peak as a finding until now. One file alone is held against itself: its devices
+    against each other. Where a limit is broken, `explain` says which code makes the second of two
+    peaks higher than the first. `apart`: each dump is held against itself.
 
     The median is that of the files' peaks, of an even number the mean of the two in the middle,
     rounded down; the file that the highest is compared with has the lower of these two.
     """
-    peaks: dict[int, list[Peak]] = {}
+    peaks: dict[tuple[int, str | None], list[Peak]] = {}
+    alone = len(files) == 1
     for at, file in enumerate(files):
-        own: dict[int, Peak] = {}
+        own: dict[int, list[Peak]] = {}
         for one in file.findings:
             if one.kind == "max_spread":
-                peak = Peak(one.actual_bytes or 0, at, one)
-                own[one.budget] = max(own.get(one.budget, peak), peak, key=lambda p: p.bytes)
-        for budget, peak in own.items():
-            peaks.setdefault(budget, []).append(peak)
+                own.setdefault(one.budget, []).append(Peak(one.actual_bytes or 0, at, one))
+        for budget, found in own.items():
+            stands = found if alone else [max(found, key=lambda peak: peak.bytes)]
+            peaks.setdefault((budget, file.dump if apart else None), []).extend(stands)
     made = {}
-    for budget, some in peaks.items():
+    for key, some in peaks.items():
         highest = max(some, key=lambda peak: peak.bytes)
         unsure = next((peak for peak in some if peak.finding.reasons), None)
         if unsure is None:
-            made[budget] = highest, _judged(highest, some, explain)
+            judged = _judged(highest, some, explain)
+            made[key] = highest, replace(judged, of_devices=alone and len(some) > 1)
         else:  # it may be higher than all others
             detail = f"{files[unsure.file].file}: {unsure.finding.detail}"
-            made[budget] = (
+            made[key] = (
                 highest,
                 replace(highest.finding, reasons=unsure.finding.reasons, detail=detail),
             )
-    return [_with(file, at, made) for at, file in enumerate(files)]
+    return [
+        _with(
+            file,
+            at,
+            {key[0]: value for key, value in made.items() if not apart or key[1] == file.dump},
+        )
+        for at, file in enumerate(files)
+    ]
 
 
 def _judged(

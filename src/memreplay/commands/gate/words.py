@@ -79,9 +79,16 @@ def _excess(failure: tuple[GatedFile, Finding]) -> int:
 
 def _line(file: GatedFile, finding: Finding, several: bool) -> str:
     """A finding with its file where there are several, and its budget where that has a name."""
-    name = clean(f"{file.file.rpartition('/')[2]}: ") if several else ""
+    name = f"{short_name(file)}: " if several or file.dump else ""
     rule = "" if finding.rule == limit_name(finding) else clean(f" [{finding.rule}]")
     return f"{name}{finding.message}{rule}"
+
+
+def short_name(file: GatedFile) -> str:
+    """`rank3.pkl`; `rank 3, iteration_10` where each rank has several dumps."""
+    if not file.dump:
+        return clean(file.file.rpartition("/")[2])
+    return clean(file.dump if file.rank is None else f"rank {file.rank}, {file.dump}")
 
 
 def limit_name(finding: Finding) -> str:
@@ -244,7 +251,8 @@ def _spread(finding: Finding) -> str:
     if finding.failed and actual.replace(".0%", "%") == limit:
         actual = f"+{count((finding.actual_bytes or 0) - (finding.median_bytes or 0))} B"
         limit = f"+{count((finding.limit_bytes or 0) - (finding.median_bytes or 0))} B"
-    median = f"the median of {counted(finding.count or 0, 'file')}"
+    what = "device" if finding.of_devices else "file"
+    median = f"the median of {counted(finding.count or 0, what)}"
     more = [f"{size(finding.median_bytes or 0)} -> {size(finding.actual_bytes or 0)}"]
     more += _causes(finding)
     words = f"peak {scope_words(finding)} {actual} over {median} {sign} {limit}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 from contextlib import ExitStack
@@ -15,6 +16,8 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memreplay.analysis.comparing.sides import BaselineSide
     from memreplay.commands.shared.progress import Showing
     from memreplay.snapshot.snapshot import Snapshot
@@ -35,21 +38,28 @@ def opened_base(
     return until.enter_context(opened(file, reading, showing, rest))
 
 
-def base_for(base: str, file: str) -> str:
+def base_for(base: str, file: str, of_rank: Callable[[], str | None] = lambda: None) -> str:
     """The base of one snapshot: `base` itself, or, where that is a folder, the file in it of the
-    same name, or of that name with .json for what follows it. Raises UsageError for none."""
+    same name, or of that name with .json for what follows it, below the same folder
+    (`iteration_10`) or in `base` itself. Where there is none, `of_rank` may know one. Raises
+    UsageError for none."""
     if not holds_files(base):
         return base
-    name = os.path.basename(file)
-    bare = name
-    for suffix in SUFFIXES:
-        bare = bare.removesuffix(suffix)
-    bare = os.path.splitext(bare)[0]
-    names = dict.fromkeys((f"{bare}.json", f"{name}.json", name))
-    for one in names:
-        if os.path.isfile(os.path.join(base, one)):
-            return os.path.join(base, one)
-    raise UsageError(f"{base} has no base for it: there is no {' or '.join(names)}")
+    parts = re.split(r"[/\\]", file)
+    names: list[str] = []
+    for name in dict.fromkeys(("/".join(parts[-2:]), parts[-1])):
+        bare = name
+        for suffix in SUFFIXES:
+            bare = bare.removesuffix(suffix)
+        bare = os.path.splitext(bare)[0]
+        names = list(dict.fromkeys((f"{bare}.json", f"{name}.json", name)))
+        for one in names:
+            if os.path.isfile(os.path.join(base, one)):
+                return os.path.join(base, one)
+    found = of_rank()
+    if found is None:
+        raise UsageError(f"{base} has no base for it: there is no {' or '.join(names)}")
+    return found
 
 
 def is_baseline_file(path: str) -> bool:

@@ -10,8 +10,9 @@ import pytest
 
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate import running
+from memreplay.commands.gate.files import GateFile
 from memreplay.commands.gate.judging import Judging
-from memreplay.commands.gate.running import gate_files
+from memreplay.commands.gate.result import GatedFile
 from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
@@ -21,6 +22,10 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / "examples" / "fsdp_odd_ranks"
 FILES = [str(FOLDER / f"rank{n}.pkl.gz") for n in range(8)]
+
+
+def gated(files: Sequence[str], judging: Judging, workers: Workers) -> list[GatedFile]:
+    return running.gate_files([GateFile(file) for file in files], judging, workers)
 
 
 def judging(*budgets: Budget, base: str | None = None) -> Judging:
@@ -57,17 +62,17 @@ BUDGETS = (Budget(max_peak=1000 << 20), Budget(max_spread=0.05), Budget(max_grow
 
 @pytest.mark.parametrize("base", [FILES[0], str(FOLDER)])
 def test_it_does_not_matter_who_reads(workers: Backwards, base: str) -> None:
-    here = gate_files(FILES, judging(*BUDGETS, base=base), Workers())
+    here = gated(FILES, judging(*BUDGETS, base=base), Workers())
     assert [one.file for one in here] == FILES
     assert [one.passed for one in here] == [True] * 5 + [False] + [True] * 2
     assert not workers.closed
-    assert gate_files(FILES, judging(*BUDGETS, base=base), Workers(2)) == here
+    assert gated(FILES, judging(*BUDGETS, base=base), Workers(2)) == here
     assert workers.closed
 
 
 def test_on_processes() -> None:
-    there = gate_files(FILES, judging(*BUDGETS[:2]), Workers(2))
-    assert there == gate_files(FILES, judging(*BUDGETS[:2]), Workers())
+    there = gated(FILES, judging(*BUDGETS[:2]), Workers(2))
+    assert there == gated(FILES, judging(*BUDGETS[:2]), Workers())
     spread = [one for file in there for one in file.findings if one.kind == "max_spread"]
     assert [(one.outcome, one.device) for one in spread] == [("failed", 5)]
     assert spread[0].causes[0].function == "keep_history"
@@ -75,7 +80,7 @@ def test_on_processes() -> None:
 
 def test_a_worker_that_dies(workers: Backwards, capsys: pytest.CaptureFixture[str]) -> None:
     workers.failing = (5,)
-    found = gate_files(FILES, judging(*BUDGETS[:2]), Workers(2))
+    found = gated(FILES, judging(*BUDGETS[:2]), Workers(2))
     assert (found[5].error, found[5].exit_code) == ("its worker ended, twice", 3)
     (spread,) = (one for file in found for one in file.findings if one.kind == "max_spread")
     assert (spread.outcome, spread.count) == ("passed", 7)
@@ -86,7 +91,7 @@ def test_a_base_that_is_broken_is_said_once(
     workers: Backwards, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for some in (Workers(), Workers(2)):
-        found = gate_files(FILES, judging(BUDGETS[2], base="gone.json"), some)
+        found = gated(FILES, judging(BUDGETS[2], base="gone.json"), some)
         assert {one.error for one in found} == {"base gone.json: there is no such file"}
         said = capsys.readouterr().err
         assert said == "memreplay: error: gone.json: there is no such file\n"
@@ -100,7 +105,7 @@ def test_names_are_as_they_were_given(
     monkeypatch.chdir(tmp_path)
     files = ["3.pkl.gz", "./4.pkl.gz", "gone.pkl"]
     for some in (Workers(), Workers(2)):
-        found = gate_files(files, judging(BUDGETS[0]), some)
+        found = gated(files, judging(BUDGETS[0]), some)
         assert [one.file for one in found] == files
 
 
@@ -111,7 +116,7 @@ def test_many_files_are_read_on_workers(
 
     def are_on_workers(files: Sequence[str]) -> bool:
         workers.closed = False
-        gate_files(files, judging(BUDGETS[0]), Workers())
+        gated(files, judging(BUDGETS[0]), Workers())
         return workers.closed
 
     assert [are_on_workers(some) for some in (FILES[:7], FILES)] == [False, True]
@@ -121,6 +126,6 @@ def test_many_files_are_read_on_workers(
 
 def test_standard_input_has_no_other_reader() -> None:
     with pytest.raises(UsageError, match="workers cannot read standard input"):
-        gate_files(["-"], judging(BUDGETS[0]), Workers(2))
+        gated(["-"], judging(BUDGETS[0]), Workers(2))
     with pytest.raises(UsageError, match="workers cannot read standard input"):
-        gate_files(FILES, judging(BUDGETS[2], base="-"), Workers(2))
+        gated(FILES, judging(BUDGETS[2], base="-"), Workers(2))

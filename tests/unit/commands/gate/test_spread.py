@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memreplay.analysis.selecting.sizes import share_of
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
@@ -109,3 +110,28 @@ def test_one_alone_is_not_judged(others: list[GatedFile]) -> None:
 def test_without_such_a_limit_nothing_changes() -> None:
     files = [gated("a.pkl", None, (PEAK,)), gated("b.pkl", None, (KEPT,))]
     assert all(one is two for one, two in zip(with_spread(files, never), files, strict=True))
+
+
+def test_the_devices_of_one_file() -> None:
+    """0 to 2 are judged as files would be."""
+    file = gated("a.pkl", None, tuple(own(n, device=at) for at, n in enumerate((10, 30, 20))))
+    ((at, one),) = spreads(with_spread([file], lambda *_: GREW))
+    assert (at, one.device, one.median_bytes, one.count, one.of_devices) == (0, 1, 20, 3, True)
+    assert (one.outcome, one.causes) == ("failed", GREW)
+    ((_, alone),) = spreads(with_spread(files_of(5), never))
+    assert (alone.outcome, alone.of_devices) == ("not_judged", False)
+
+
+def test_each_dump_by_itself() -> None:
+    files = [
+        replace(file, dump=dump)
+        for dump in ("iteration_1", "iteration_2")
+        for file in files_of(*((10, 11) if dump == "iteration_1" else (100, 101)))
+    ]
+    found = spreads(with_spread(files, never, apart=True))
+    assert [(at, one.actual_bytes, one.median_bytes) for at, one in found] == [
+        (1, 11, 10),
+        (3, 101, 100),
+    ]
+    ((at, one),) = spreads(with_spread(files, lambda *_: GREW))
+    assert (at, one.count, one.outcome) == (3, 4, "failed")

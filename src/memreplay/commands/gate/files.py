@@ -1,0 +1,108 @@
+"""Which files a gate judges: those that are named, and for folders and patterns the snapshots in
+them; of several dumps of a rank one."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from memreplay.commands.shared.dumps import chosen_dump
+from memreplay.commands.shared.errors import name_of, told
+from memreplay.commands.shared.folders import holds_files, snapshot_files
+
+if TYPE_CHECKING:
+    from memreplay.commands.gate.result import GatedFile
+
+
+class GateFile(Struct, frozen=True):
+    """A file to judge, its rank, and what its dump is called: empty where there was nothing to
+    choose from."""
+
+    path: str
+    rank: int | None = None
+    dump: str = ""
+
+
+class GateFiles(Struct, frozen=True):
+    """The files to judge, those that could not be listed, and what was chosen, in words."""
+
+    files: tuple[GateFile, ...]
+    unlisted: tuple[GatedFile, ...]
+    choice: str
+    missing_ranks: tuple[int, ...]
+
+
+def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
+    """What to judge of what was named. Raises UsageError for a dump that isn't there, and where
+    nothing tells which is the newest."""
+    from memreplay.analysis.comparing.dumps import EACH, dump_of
+    from memreplay.analysis.comparing.rank_names import missing_ranks, ranks_said
+    from memreplay.io.listing import called
+
+    unlisted: list[GatedFile] = []
+    paths = _listed(files, unlisted)
+    if len(paths) < 2 and dump is None:
+        ranks = ranks_said(paths)
+        some = tuple(GateFile(path, rank) for path, rank in zip(paths, ranks, strict=True))
+        return GateFiles(some, tuple(unlisted), "", ())
+    listed = called(paths)
+    chosen = chosen_dump(listed, dump)
+    names = {id(one.file): one.name for some in chosen.histories for one in some}
+    if dump not in (None, EACH):
+        names = {id(one): dump_of(one.name) for one in chosen.files} | names
+    rank_of = dict(zip(map(id, listed), ranks_said([one.name for one in listed]), strict=True))
+    found = tuple(
+        GateFile(one.path, rank_of[id(one)], names.get(id(one), "")) for one in chosen.files
+    )
+    ranks = [one.rank for one in found]
+    is_folder = list(files) != paths  # of files that are named one by one none is missed
+    missing = missing_ranks({rank for rank in ranks if rank is not None})
+    return GateFiles(
+        found,
+        tuple(unlisted),
+        chosen.words("judged") if dump != EACH else "",
+        missing if is_folder and None not in ranks else (),
+    )
+
+
+def _listed(files: tuple[str, ...], unlisted: list[GatedFile]) -> list[str]:
+    """The paths of all files; what cannot be listed fails."""
+    from memreplay.commands.gate.result import GatedFile
+
+    found: list[str] = []
+    for file in files:
+        if file != "-" and holds_files(file):
+            names, exit_code, words = told(file, partial(snapshot_files, file))
+            paths = [os.path.join(file, name) for name in names or ()]
+        elif _is_pattern(file):
+            matched, exit_code, words = told("", partial(_matching, file))  # names it by itself
+            paths = matched or []
+        else:
+            paths, exit_code, words = [file], 0, ""
+        found += paths
+        if exit_code:
+            name = name_of(file)
+            error = words.removeprefix(f"{name}: ")
+            unlisted.append(GatedFile(file=name, error=error, exit_code=exit_code))
+    return found
+
+
+def _is_pattern(file: str) -> bool:
+    """Whether it stands for other files. What no file matches is the name of one that is missing;
+    stores have no folders, and are asked."""
+    if file == "-" or os.path.exists(file):
+        return False
+    if "://" in file:
+        return True
+    from glob import has_magic, iglob
+
+    return has_magic(file) and next(iglob(file, recursive=True), None) is not None
+
+
+def _matching(file: str) -> list[str]:
+    from memreplay.io.listing import listed
+
+    return [one.path for one in listed([file])]

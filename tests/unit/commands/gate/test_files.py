@@ -1,0 +1,187 @@
+"""files: what a gate judges of folders in which ranks have several dumps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memreplay.commands.app import app
+from memreplay.commands.gate.files import gate_files_of
+from memreplay.errors import UsageError
+from tests.commanding import command_runner
+from tests.layouts import MIB, put_snapshot
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither a CI job's environment nor a configuration of the folder that tests run in."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return command_runner()
+
+
+def put_run(folder: Path, *steps: int, kept: int = 0) -> Path:
+    """torchtitan's dumps of two ranks: rank r of step s keeps so much, and held s + r MiB."""
+    for step in steps:
+        for rank in (0, 1):
+            path = folder / f"iteration_{step}" / f"rank{rank}_memory_snapshot.pickle"
+            put_snapshot(path, step + rank, kept=kept)
+    return folder
+
+
+def gate(runner: CliRunner, *arguments: str) -> Result:
+    return runner.invoke(app, ["gate", *arguments], prog_name="memreplay")
+
+
+def judged(done: Result) -> list[tuple[str, int | None, str | None]]:
+    files = json.loads(done.stdout)["files"]
+    return [(one["file"], one["rank"], one["dump"]) for one in files]
+
+
+@pytest.mark.parametrize("named", ["folder", "pattern", "files"])
+def test_the_newest_dump_of_each_rank(runner: CliRunner, tmp_path: Path, named: str) -> None:
+    put_run(tmp_path / "run", 9, 10)
+    files = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.pickle"))]
+    arguments = {"folder": ["run"], "pattern": ["run/**/*.pickle"], "files": files}[named]
+    done = gate(runner, *arguments, "--max-peak", "1GiB", "--format", "json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert judged(done) == [
+        (f"run/iteration_10/rank{rank}_memory_snapshot.pickle", rank, "iteration_10")
+        for rank in (0, 1)
+    ]
+    assert json.loads(done.stdout)["dumps_choice"] == (
+        "each rank has several dumps (iteration_9, iteration_10): the newest is judged; --dump NAME"
+        " chooses another, --dump each all of them"
+    )
+
+
+def test_messages_name_rank_and_dump(runner: CliRunner, tmp_path: Path) -> None:
+    put_run(tmp_path / "run", 9, 10)
+    done = gate(runner, "run", "--max-peak", "10MiB")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("FAIL rank 1, iteration_10: peak held 11.0 MiB > 10 MiB (")
+    words = " ".join(done.stdout.split())
+    assert "note: each rank has several dumps (iteration_9, iteration_10): the newest" in words
+    done = gate(runner, "run", "--max-peak", "10MiB", "--format", "github")
+    assert "::rank 1, iteration_10: peak held 11.0 MiB" in done.stdout
+    assert "::each rank has several dumps" in done.stdout
+
+
+def test_another_dump(runner: CliRunner, tmp_path: Path) -> None:
+    put_run(tmp_path / "run", 9, 10)
+    done = gate(runner, "run", "--max-peak", "10MiB", "--dump", "iteration_9", "--format", "json")
+    assert done.exit_code == 0
+    assert [dump for _, _, dump in judged(done)] == ["iteration_9"] * 2
+    done = gate(runner, "run", "--max-peak", "9MiB", "--dump", "iteration_9")
+    assert done.stdout.startswith("FAIL rank 1, iteration_9: peak held 10.0 MiB > 9 MiB")
+    assert "several dumps" not in done.stdout
+    done = gate(runner, "run", "--max-peak", "1GiB", "--dump", "iteration_8")
+    assert done.exit_code == 2
+    assert "--dump iteration_8: no file is of it; there are: iteration_9, iteration_10" in (
+        done.stderr
+    )
+
+
+def test_each_dump(runner: CliRunner, tmp_path: Path) -> None:
+    """Spreads are within a dump: the step from 100 to 1000 is none."""
+    put_run(tmp_path / "run", 100, 1000)
+    done = gate(runner, "run", "--max-spread", "1%", "--dump", "each", "--format", "json")
+    assert done.exit_code == 0, done.stdout
+    report = json.loads(done.stdout)
+    assert len(report["files"]) == 4
+    spreads = [one for one in report["kept"] if one["kind"] == "max_spread"]
+    assert [(one["median_bytes"], one["count"]) for one in spreads] == [
+        (100 * MIB + MIB // 2, 2),
+        (1000 * MIB + MIB // 2, 2),
+    ]
+    assert gate(runner, "run", "--max-peak", "1000MiB", "--dump", "each").stdout.startswith(
+        "FAIL rank 1, iteration_1000: "
+    )
+
+
+def test_one_dump_is_no_choice(runner: CliRunner, tmp_path: Path) -> None:
+    put_run(tmp_path / "run", 9)
+    done = gate(runner, "run", "--max-peak", "1GiB", "--format", "json")
+    report = json.loads(done.stdout)
+    assert [(one["rank"], one["dump"]) for one in report["files"]] == [(0, None), (1, None)]
+    assert report["dumps_choice"] == ""
+    found = gate_files_of(("-",), None)
+    assert [(one.path, one.rank, one.dump) for one in found.files] == [("-", None, "")]
+
+
+def test_which_is_the_newest_is_not_told(tmp_path: Path) -> None:
+    for run in ("a", "b"):
+        put_run(tmp_path / run, 9)
+    with pytest.raises(UsageError, match="one rank and one step; name the folder of one run"):
+        gate_files_of(("a", "b"), None)
+
+
+# ---- bases
+
+
+def grown(done: Result) -> list[tuple[str, int]]:
+    """The base of each file, and what the file has more."""
+    report = json.loads(done.stdout)
+    kept = [one for one in report["kept"] if one["kind"] != "trust"]
+    return [
+        (file["base_file"], finding["change_bytes"])
+        for file, finding in zip(report["files"], kept, strict=True)
+    ]
+
+
+def test_a_base_of_the_same_dump_or_else_of_the_newest(runner: CliRunner, tmp_path: Path) -> None:
+    put_run(tmp_path / "run", 9, 20)
+    put_run(tmp_path / "base", 9, 10)
+    arguments = ("run", "--base", "base", "--max-growth-bytes", "1GiB", "--format", "json")
+    assert grown(gate(runner, *arguments)) == [
+        (f"base/iteration_10/rank{rank}_memory_snapshot.pickle", 10 * MIB) for rank in (0, 1)
+    ]
+    assert grown(gate(runner, *arguments, "--dump", "iteration_9")) == [
+        (f"base/iteration_9/rank{rank}_memory_snapshot.pickle", 0) for rank in (0, 1)
+    ]
+
+
+def test_baselines_match_ranks(runner: CliRunner, tmp_path: Path) -> None:
+    """Written of another step, whose number is in the names: torchtitan's."""
+    (tmp_path / "bases").mkdir()
+    for rank in (0, 1):
+        for step, folder in ((10, "old"), (20, "run")):
+            name = f"{rank:06d}_step_{step}.pickle"
+            put_snapshot(tmp_path / folder / f"step_{step:012d}" / name, step + rank)
+        old = f"old/step_{10:012d}/{rank:06d}_step_10.pickle"
+        written = runner.invoke(app, ["baseline", old, "-o", f"bases/{rank:06d}_step_10.json"])
+        assert written.exit_code == 0, written.output
+    found = gate(runner, "run", "--base", "bases", "--max-growth", "1000%", "--format", "json")
+    assert grown(found) == [(f"bases/{rank:06d}_step_10.json", 10 * MIB) for rank in (0, 1)]
+    put_snapshot(tmp_path / "run" / f"step_{20:012d}" / "000007_step_20.pickle", 5)
+    found = gate(runner, "run", "--base", "bases", "--max-growth", "1000%")
+    assert found.exit_code == 2
+    assert "bases has no base for it: there is no 000007_step_20.json" in found.stderr
+
+
+def test_the_base_of_one_process(runner: CliRunner, tmp_path: Path) -> None:
+    for folder, step in (("run", 9), ("run", 10), ("base", 5)):
+        put_snapshot(tmp_path / folder / f"step_{step}.pickle", step)
+    found = gate(runner, "run", "--base", "base", "--max-growth-bytes", "1GiB", "--format", "json")
+    assert grown(found) == [("base/step_5.pickle", 5 * MIB)]
+    put_snapshot(tmp_path / "run" / "other.pickle", 5)
+    found = gate(runner, "run", "--base", "base", "--max-growth-bytes", "1GiB")
+    assert found.exit_code == 2
+    assert "base has no base for it" in found.stderr
+
+
+def test_the_devices_of_one_file(runner: CliRunner, tmp_path: Path) -> None:
+    put_snapshot(tmp_path / "snap.pickle", 50, 200)
+    done = gate(runner, "snap.pickle", "--max-spread", "5%")
+    assert done.exit_code == 1
+    assert done.stdout.startswith(
+        "FAIL peak held on device 1 +60.0% over the median of 2 devices > +5% (125.0 MiB -> "
+    )
+    assert gate(runner, "snap.pickle", "--max-spread", "60%").exit_code == 0
