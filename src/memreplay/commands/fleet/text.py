@@ -151,7 +151,7 @@ def _worst_row(one: FleetRank) -> Row:
     own = one.devices[0]
     step = "" if own.step is None else f"{own.step.number} of {own.step.of}"
     headroom = "" if own.headroom_bytes is None else size(own.headroom_bytes)
-    words = [_unknown(one), _largest(own), *_remarks(one, own)]
+    words = [_unknown(one), _largest(own), _others(one), *_remarks(one, own)]
     cells = (
         str(one.rank),
         size(own.peak_bytes),
@@ -167,6 +167,17 @@ def _worst_row(one: FleetRank) -> Row:
 def _unknown(one: FleetRank) -> str:
     listed = ", ".join(map(str, one.unknown_devices or ()))
     return f"device {listed} unknown" if listed else ""
+
+
+def _others(one: FleetRank) -> str:
+    """`also 2.0 GiB on device 1`: that a rank's row is of one of its devices only."""
+    others = sorted(
+        (other for other in one.devices[1:] if other.peak_bytes), key=lambda other: other.device
+    )
+    shown = ", ".join(f"{size(other.peak_bytes)} on device {other.device}" for other in others[:2])
+    if (left := len(others) - 2) > 0:
+        shown += f", {counted(left, 'more device')}"
+    return f"also {shown}" if others else ""
 
 
 def _largest(own: FleetDevice) -> str:

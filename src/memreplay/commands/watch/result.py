@@ -71,7 +71,7 @@ class WatchTotals(Record, frozen=True, kw_only=True):
     snapshots: int
     """How many snapshots were listed; one that was rewritten counts again."""
     ranks: int
-    """Of how many ranks, as names or memreplay's recorder say; 0 if none says one."""
+    """Of how many ranks, as names or memreplay's recorder say; 0 if any of them says none."""
     past_budget: int
     """How many of them were past a limit."""
     not_read: int

@@ -80,7 +80,7 @@ class Watch:
             peak_device=None,
         )
         self.stopped = False
-        self._ranks: set[tuple[str, int]] = set()
+        self._ranks: set[tuple[str, int | None]] = set()
         self._last: dict[tuple[str, str, int | None, int], tuple[int, str]] = {}
         self._lines: _Json | _Text = (
             _Json() if asked.fmt == "json" else _Text(asked.limited, selection.measure)
@@ -210,13 +210,14 @@ class Watch:
         devices = tuple(self._changed(file, rank, device) for device in devices)
         past = any(device.past for device in devices)
         line = self._line("snapshot", file, rank=rank, devices=devices, past_budget=past)
-        if rank is not None and len(self._ranks) < MOST_FAMILIES:
+        if len(self._ranks) < MOST_FAMILIES:
             self._ranks.add((file.folder, rank))
+        all_have = all(rank is not None for _, rank in self._ranks)
         highest = max(devices, key=lambda one: one.peak_bytes, default=None)
         totals = replace(
             self.totals,
             snapshots=self.totals.snapshots + 1,
-            ranks=len(self._ranks),
+            ranks=len(self._ranks) if all_have else 0,
             past_budget=self.totals.past_budget + past,
         )
         if highest is not None and highest.peak_bytes > (

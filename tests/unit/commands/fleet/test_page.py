@@ -19,6 +19,7 @@ from memreplay.export.page.fleet_records import FleetPage
 from memreplay.export.page.html import page_html
 from memreplay.render.blocks import HeadingBlock
 from tests.conftest import ROOT
+from tests.layouts import MIB, put_snapshot
 from tests.unit.commands.fleet.rows import broken, rank, report
 from tests.unit.export.page.reading import decoded
 
@@ -113,3 +114,13 @@ def test_what_is_for_outputs_needs_one(runner: CliRunner, more: list[str]) -> No
     done = runner.invoke(app, ["fleet", str(FOLDER), *more])
     assert (done.exit_code, done.stdout) == (2, "")
     assert "-o DIR" in done.stderr
+
+
+def test_the_devices_of_one_file_are_rows(tmp_path: Path) -> None:
+    path = put_snapshot(tmp_path / "snap.pickle", 50, 200)
+    page, _ = page_of_fleet(mr.fleet(str(path), workers=1))
+    assert [(one.rank, one.device, one.peak_bytes) for one in page.ranks] == [
+        (0, 0, 50 * MIB),
+        (1, 1, 200 * MIB),
+    ]
+    assert page.headline.startswith("2 devices: highest peak 200.0 MiB requested on device 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
@@ -14,7 +15,7 @@ from memreplay.commands.fleet.result import CardFit, FleetReport
 from memreplay.commands.fleet.text import fleet_document
 from memreplay.render.plain import render_plain
 from tests.conftest import ROOT
-from tests.unit.commands.fleet.rows import MIB, broken, rank, report
+from tests.unit.commands.fleet.rows import MIB, broken, device, rank, report
 
 SAME = {"weights": 100, "activations": 50}
 
@@ -38,6 +39,16 @@ def test_ranks_that_are_alike(width: int) -> None:
     assert words in " ".join(" ".join(shown).split())
     assert not any("alike" in line for line in shown)
     assert ["3", "150.0 MiB", "152.0 MiB", "2.0 MiB"] in table(shown)
+
+
+def test_a_rank_with_several_devices_says_so() -> None:
+    made = rank(0, SAME)
+    others = tuple(device({"weights": n}, device=n) for n in (3, 1, 2))
+    several = replace(made, devices=(*made.devices, *others[:2]))
+    shown = "\n".join(lines(report(several, rank(1, SAME))))
+    assert "also 1.0 MiB on device 1, 3.0 MiB on device 3" in shown
+    shown = "\n".join(lines(report(replace(made, devices=(*made.devices, *others)))))
+    assert "also 1.0 MiB on device 1, 2.0 MiB on device 2, 1 more device" in shown
 
 
 def test_an_odd_rank() -> None:

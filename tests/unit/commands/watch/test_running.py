@@ -502,6 +502,14 @@ def test_dumps_of_a_rank_are_its_history(world: World, capsys: pytest.CaptureFix
     assert (found[-1]["totals"]["snapshots"], found[-1]["totals"]["ranks"]) == (5, 2)
 
 
+def test_ranks_are_counted_if_all_say_theirs(world: World, capsys: Any) -> None:
+    world.write("rank0.pkl", snapshot(5), age=20)
+    world.write("other.pkl", snapshot(5), age=10)
+    assert world.watch(once=True, fmt="json").run() == 0
+    end = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (end["totals"]["snapshots"], end["totals"]["ranks"]) == (2, 0)
+
+
 def test_ranks_without_the_word(world: World, lines: Any) -> None:
     for step in (10, 20):
         for rank in (0, 1):
