@@ -61,7 +61,7 @@ def run_fleet(
     if each and fleet.output is not None:
         raise UsageError(f"--dump {EACH} is of all dumps, and -o DIR has one of each: name one")
     files, older = chosen.newest, chosen.older
-    base = _chosen(fleet, _listed(fleet.against), pattern).newest if fleet.against else []
+    base = _chosen(fleet, _listed(fleet.against), pattern, "base: ").newest if fleet.against else []
     totals = tuple(dict.fromkeys(fleet.totals))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
@@ -150,7 +150,9 @@ def _listed(sources: Sequence[str]) -> list[Listed]:
     return listed(sources)
 
 
-def _chosen(fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None) -> Chosen:
+def _chosen(
+    fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None, whose: str = ""
+) -> Chosen:
     """One file of each rank, or with `--dump each` all; says so where one was chosen."""
     from memreplay.commands.fleet.naming import numbers_by_pattern
     from memreplay.commands.shared.dumps import chosen_dump
@@ -159,7 +161,7 @@ def _chosen(fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None) 
     ranks = None if pattern is None else partial(numbers_by_pattern, pattern=pattern)
     found = chosen_dump(files, fleet.dump, ranks)
     if found.histories and fleet.dump != EACH:
-        say(found.words("read"))
+        say(whose + found.words("read"))
     return found
 
 
