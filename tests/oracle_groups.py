@@ -20,6 +20,7 @@ from memreplay.snapshot.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
 from tests.oracle_before import likely
+from tests.oracle_ends import buffer_lines, in_step
 from tests.oracle_origins import Recorded, origins, plain_origin
 
 BEFORE = "(allocated before the recording)"
@@ -28,6 +29,9 @@ NO_EVENTS = "(no events were recorded)"
 OPERATOR = r"at::_ops::(\w+)::(?:call|redispatch)\b"
 NODE = r"torch::autograd::(?:generated::)?(\w+)::apply\b"
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+
+
+BUFFERS = [rule for rule in DEFAULT_RULES if rule.name == "buffers"]
 
 
 @cache
@@ -200,8 +204,8 @@ class Groups:
         return found
 
     def category_by_stack(self, one: Lifetime) -> str:
-        """Where it comes from does not count."""
-        return self._category(one, None)
+        """Where it comes from does not count, nor where it ends."""
+        return self._category(one, None, [rule for rule in self.rules if rule.ends is None])
 
     def origin(self, one: Lifetime) -> str | None:
         """Where it comes from, as far as its stack does not say it."""
@@ -209,6 +213,16 @@ class Groups:
             return self.origins[one.alloc_index]
         told = self.before.get((one.addr, one.free_index))
         return plain_origin(self.recorded, one) if told is None else told
+
+    @cached_property
+    def ends(self) -> dict[int, str]:
+        """By their events, of what was allocated in the recording and ends in the same step."""
+        return in_step(self.snapshot, self.device)
+
+    @cached_property
+    def moves_buffers(self) -> set[FrameTuple]:
+        """The frames in which `Module._apply` moves buffers."""
+        return buffer_lines(self.snapshot)
 
     @cached_property
     def before(self) -> dict[tuple[int, int | None], str]:
@@ -227,13 +241,17 @@ class Groups:
         self, one: Lifetime, origin: str | None, rules: Sequence[Rule] | None = None
     ) -> str:
         for rule in self.rules if rules is None else rules:
-            if rule.frames is not None and not met(rule.frames, rule.where, one.frames):
+            if rule.frames is not None and not (
+                met(rule.frames, rule.where, one.frames)
+                or (rule in BUFFERS and self.moves_buffers.intersection(one.frames))
+            ):
                 continue
             asked = [
                 (rule.compile_context, self.carried(one, "compile_context")),
                 (rule.user_metadata, self.carried(one, "user_metadata")),
                 (rule.annotation, self.annotated(one)),
                 (rule.origin, origin),
+                (rule.ends, self.ends.get(one.alloc_index)),
             ]
             if all(
                 text and matches(pattern, text) for pattern, text in asked if pattern is not None

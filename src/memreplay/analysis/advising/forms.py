@@ -86,15 +86,12 @@ def foreach(lives: Lives) -> Form:
 
 
 def temporaries(lives: Lives) -> Chosen:
-    """Those of an optimizer that go before the next forward or backward pass makes anything."""
-    code = lives.code()
-    made = (code & FOREACH) > 0
+    """Those of them that a step lets go of before it ends."""
+    made = (lives.code() & FOREACH) > 0
     if not made.any():
         return made
-    others = lives.start[~made & ~lives.of("category", "optimizer state", "temporary")]
-    after = np.append(others, lives.events)[np.searchsorted(others, lives.start)]
-    found: Chosen = made & (lives.end <= after) & (lives.end < lives.events)
-    return found
+    passing = lives.of("category", "optimizer temporaries", "temporary")
+    return made & passing & lives.of("phase", "optimizer")
 
 
 def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:

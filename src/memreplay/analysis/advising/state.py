@@ -41,7 +41,9 @@ def state_left(lives: Lives, frames: Sequence[Frame], event: int) -> int:
     backward = lives.of("category", *BACKWARD)
     gradients = int(lives.bytes[live & lives.of("category", "gradients", "backward")].sum())
     after = lives.start[backward & (lives.start < event)].max(initial=-1)
-    made = live & lives.of("category", "optimizer state", "temporary", "unknown")
+    made = live & lives.of(
+        "category", "optimizer state", "optimizer temporaries", "temporary", "unknown"
+    )
     before = made & (lives.start <= after) & lives.of("category", "optimizer state")
     if after < 0 or not gradients or before.any():
         return 0

@@ -17,6 +17,7 @@ NEEDLES: tuple[tuple[str, ...] | None, ...] = (
         "flatparam",
         "harded",
     ),  # FSDP/DDP
+    ("in the optimizer's step",),  # optimizer temporaries
     ("/optim", "/torch/optim/", "optim"),  # optimizer state
     ("/torch/utils/checkpoint.py:",),  # activations
     ("/torch/_tensor.py:backward", "/torch/autograd/", "backward", "torch::autograd::"),  # backward

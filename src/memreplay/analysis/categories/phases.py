@@ -15,7 +15,7 @@ from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, Rul
 _PHASES = {
     "weights (cast)": "forward",
     "weights or activations (cast)": "forward",
-    "optimizer state": "optimizer",
+    "optimizer state": "optimizer",  # temporaries, too, by their stacks
     "activations": "forward",
     "backward": "backward",
     "KV cache": "forward",

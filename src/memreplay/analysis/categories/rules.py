@@ -9,6 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.default_needles import NEEDLES
+from memreplay.analysis.categories.ends import IN_STEP
+from memreplay.analysis.categories.moved import buffer_frames
 from memreplay.analysis.categories.origins import (
     BEFORE,
     EITHER_CAST,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 MAX_RULES = 64  # a bit each
 UNKNOWN = "unknown"
 WHERE = ("any", "own")
-CONDITIONS = ("frames", "annotation", "compile_context", "user_metadata", "origin")
+CONDITIONS = ("frames", "annotation", "compile_context", "user_metadata", "origin", "ends")
 _KEYS = ("name", "where", *CONDITIONS)
 
 
@@ -50,6 +52,8 @@ class Rule(Struct, frozen=True):
     """Searched in what the event carries under this name."""
     origin: str | None = None
     """Searched in the words for where it comes from, such as `before the recording`."""
+    ends: str | None = None
+    """Searched in the words for where it ends: `in the optimizer's step`, which allocated it."""
 
 
 # What PyTorch, and most code on top of it, calls things. The most telling come first: an optimizer
@@ -69,6 +73,8 @@ DEFAULT_RULES = (
         r"|/torch/nn/parallel/distributed\.py:(?!(?:\w{1,64}\.)?(?:_run_ddp_)?forward$)"
         r"|c10d::Reducer|FlatParam|[Ff]ully_?[Ss]harded(?!.{0,512}\bforward$)",
     ),
+    # What a step allocates and gives back isn't state, though its stack may be that of state.
+    Rule("optimizer temporaries", ends=f"^{IN_STEP}$"),
     Rule(
         "optimizer state",
         r"/torch/optim/(?!swa_utils)|/(?:bitsandbytes|apex)/optim|(?i:optim\w{0,64}\.py):(?:\w+\.)?"
@@ -95,12 +101,13 @@ DEFAULT_RULES = (
         "data loading",
         r"/torch/utils/data/|(?i:dataloader|data_loader)|:(?:\w{0,64}collate\w{0,64}|pin_memory|get_batch)$",
     ),
+    # And what `Module._apply` moves at the line of buffers, which of_frames finds.
     Rule("buffers", r":(?:\w+\.)?register_buffer$"),
     Rule(
         "parameters",
         r"/torch/nn/parameter\.py:|:(?:\w+\.)?(?:reset_parameters|load_state_dict|from_pretrained"
-        r"|_load_from_state_dict|(?:init|load)_weights?\w{0,64})$|/torch/nn/modules/module\.py:(?:to|cuda|half|float|bfloat16"
-        r"|_apply)$|/torch/nn/modules/\w+\.py:__init__$",
+        r"|_load_from_state_dict|(?:init|load)_weights?\w{0,64})$|/torch/nn/modules/module\.py:(?:\w+\.)?(?:to|cuda|half|float"
+        r"|bfloat16|_apply)$|/torch/nn/modules/\w+\.py:__init__$",
     ),
     Rule(
         "activations",
@@ -114,6 +121,11 @@ DEFAULT_RULES = (
     Rule("activations or inputs (likely)", origin=f"^{LIKELY_ACTIVATION}$"),
     Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
+# The bit of what an optimizer's step runs in, in frames that DEFAULT_RULES were searched in.
+OPTIMIZER = 1 << next(
+    bit for bit, rule in enumerate(DEFAULT_RULES) if rule.name == "optimizer state"
+)
+_BUFFERS = tuple(rule for rule in DEFAULT_RULES if rule.name == "buffers")
 # What was there before, if the trace doesn't tell apart what it is.
 NOT_TOLD_APART = next(rule.name for rule in DEFAULT_RULES if rule.origin == f"^{BEFORE}$")
 # What was there before by the category that it would have had in a recording from the start: the
@@ -238,6 +250,9 @@ class RuleSet:
     def of_frames(self, snap: Snapshot) -> tuple[list[int], list[int]]:
         """Of each frame: the rules that it meets anywhere in a stack, and as the stack's own."""
         met = bits_of_frames(snap, self._patterns["frames"]).tolist()
+        buffers = sum(1 << bit for bit, rule in enumerate(self.rules) if rule in _BUFFERS)
+        for frame in buffer_frames(snap.code) if buffers else ():
+            met[frame] |= buffers
         return [bits & ~self._own for bits in met], [bits & self._own for bits in met]
 
     def alike(self) -> list[int]:

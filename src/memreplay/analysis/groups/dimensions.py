@@ -11,8 +11,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
+from memreplay.analysis.categories.ends import ENDS, keys_by_end
 from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins, only_python
-from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, UNKNOWN, RuleSet
+from memreplay.analysis.categories.rules import (
+    DEFAULT_RULES,
+    MERGED_RULES,
+    OPTIMIZER,
+    UNKNOWN,
+    RuleSet,
+)
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.naming import name_of_frame, name_of_stack, place_of
 from memreplay.analysis.code.operators import node_in, operator_in
@@ -359,10 +366,13 @@ class Dimensions:
         always = self.rules.always("frames")
         others: list[Keys] = []
         masks = self._masks()
-        for key in ("annotation", "compile_context", "user_metadata", "origin"):
+        for key in ("annotation", "compile_context", "user_metadata", "origin", "ends"):
             if self.rules.asks(key):
                 names: list[str | None]
-                if key == "origin":
+                if key == "ends":
+                    rows = self._by_end(replay)
+                    names = [ENDS[name] for name in memoryview(rows.names()).tolist()]
+                elif key == "origin":
                     if masks is not None:
                         if (told := self._told_apart(replay, masks)) is not None:
                             others.append(told)
@@ -423,17 +433,28 @@ class Dimensions:
         sets = [every if name is None else self.rules.of_text("origin", name) for name in names]
         return _groups.renamed(rows, array("Q", sets))
 
+    def _of_frames_by_default(self) -> tuple[list[int], list[int]]:
+        """As `_of_frames`, of the default rules, whatever rules there are."""
+        before = len(self.rules.rules) - len(DEFAULT_RULES)
+        if before >= 0 and self.rules.rules[before:] in (DEFAULT_RULES, MERGED_RULES):
+            anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
+            return anywhere, own
+        return RuleSet(DEFAULT_RULES).of_frames(self.snap)
+
+    def _by_end(self, replay: Replay) -> Keys:
+        """By the number of ENDS."""
+        marks = bytes((bits & OPTIMIZER) != 0 for bits in self._of_frames_by_default()[0])
+        if self._fewer is not None:
+            marks = self._fewer.marks(marks)
+        return keys_by_end(replay, marks)
+
     def _by_origin(self, replay: Replay) -> Keys:
         """By the number of ORIGINS. The default rules say what a cast may be of: whatever rules
         there are, origins are the same."""
         assert self._origins is not None
         if replay.origins is not None and self._fewer is None:
             return replay.origins
-        before = len(self.rules.rules) - len(DEFAULT_RULES)
-        if before >= 0 and self.rules.rules[before:] in (DEFAULT_RULES, MERGED_RULES):
-            anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
-        else:
-            anywhere, own = RuleSet(DEFAULT_RULES).of_frames(self.snap)
+        anywhere, own = self._of_frames_by_default()
         met = self._rule_keys(replay, array("Q", anywhere), array("Q", own), 0, None)
         names = [rule.name for rule in DEFAULT_RULES]
         of_carried = self._likely(replay)

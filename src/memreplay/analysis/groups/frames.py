@@ -44,6 +44,10 @@ class FewerFrames:
         """The frames of a stack that are left, innermost first."""
         return tuple(frame for frame in self.code.stack(stack) if not self.left_out[frame])
 
+    def marks(self, marks: bytes) -> bytes:
+        """A byte of each frame, 0 of those that are left out."""
+        return bytes(0 if out else mark for mark, out in zip(marks, self.left_out, strict=True))
+
     def function_ranks(self, ranks: bytes) -> bytes:
         """Ranks of functions such that a stack is put down to another frame if it has any."""
         found = bytearray(ranks)

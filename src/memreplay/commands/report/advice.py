@@ -129,8 +129,7 @@ def _forms(
         yield name, spot(passes.held_bytes, passes.saved_bytes, passes.stack)
     chosen = lives.of("category", *ACTIVATIONS)
     yield "checkpoint", Spot(lives.held(chosen), lives.saved(chosen))
-    # What is computed for all parameters at once is the optimizer's, and not its state.
-    state = lives.of("category", *STATE) & ~forms.temporaries(lives)
+    state = lives.of("category", *STATE)
     yield "optimizer_state", Spot(lives.held(state), lives.saved(state, part=STATE_SAVED))
     cache = lives.of("category", *CACHE)
     yield "kv_cache", Spot(lives.held(cache), lives.saved(cache, part=CACHE_SAVED))

@@ -8,10 +8,12 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay._core cimport new_seed
+from memreplay.engine.query cimport before as _before
 from memreplay.engine.query cimport calltree as _calltree
 from memreplay.engine.query cimport keying as _keying
 from memreplay.engine.query cimport layers as _layers
 from memreplay.engine.query cimport origins as _origins
+from memreplay.engine.query cimport passing as _passing
 from memreplay.engine.query._layers cimport Layering
 from memreplay.engine.read.column cimport Column, Owned, column, owned
 from memreplay.engine.base.growbuf cimport buf_reserve
@@ -356,6 +358,42 @@ def origin_keys(
         code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
                                  <const uint32_t*> blocks.buf.data)
     if code != OK:
+        raise MemoryError
+    return keys
+
+
+@cython.final
+cdef class _Passing:
+    """What goes in an optimizer's step, while it is found."""
+
+    cdef _passing.Passing p
+
+    def __dealloc__(self):
+        _passing.passing_free(&self.p)
+
+
+def passing_keys(Replay replay not None, bytes marks) -> Keys:
+    """Groups by whether an allocation of an optimizer's step is gone when it ends: 1, else 0.
+
+    `marks` has a byte a frame: whether an optimizer's step runs in it.
+    """
+    cdef _Passing found = _Passing.__new__(_Passing)
+    cdef Keys keys
+    cdef Owned blocks
+    cdef int code
+    if <uint64_t> len(marks) != replay.tables.n_frames:
+        raise ValueError("need a mark for each frame")
+    _passing.passing_init(&found.p, &replay.r)
+    found.p.mark = marks
+    found.p.frees_tell = _before.have_stacks_of_their_own(&replay.r)
+    with nogil:
+        code = _passing.passing_find(&found.p)
+    if code != OK:
+        raise MemoryError
+    keys = made(replay, _keying.BY_ROW)
+    blocks = numbers(0, replay.r.carried.len)
+    if _keying.keys_rows(&keys.k, <const uint32_t*> found.p.of_event.data, 0,
+                         <const uint32_t*> blocks.buf.data) != OK:
         raise MemoryError
     return keys
 

@@ -55,6 +55,7 @@ cdef struct Before:
 
 
 cdef bint any_stackless(const Replay* r) noexcept nogil
+cdef bint have_stacks_of_their_own(const Replay* r) noexcept nogil
 cdef int before_init(Before* b, const Replay* r, uint64_t seed) noexcept nogil
 cdef void before_free(Before* b) noexcept nogil
 cdef int before_find(Before* b) noexcept nogil

@@ -40,6 +40,7 @@ GUESSED = {
     "parameters": "parameter",
     "buffers": "input",
     "optimizer state": "optimizer state",
+    "optimizer temporaries": "temporary",
     "parameters (likely)": "parameter",
     "optimizer state (likely)": "optimizer state",
     "gradients (likely)": "gradient",

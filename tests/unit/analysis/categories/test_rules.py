@@ -127,6 +127,7 @@ def test_names_that_the_defaults_know() -> None:
         "weights or activations (cast)",
         "NCCL",
         "FSDP/DDP",
+        "optimizer temporaries",
         "optimizer state",
         "activations",
         "backward",
@@ -158,7 +159,7 @@ def test_texts_and_what_is_not_asked() -> None:
             Rule("rest", frames=""),
         ]
     )
-    assert [rules.asks(key) for key in CONDITIONS] == [True, True, True, False, False]
+    assert [rules.asks(key) for key in CONDITIONS] == [True, True, True, False, False, False]
     assert rules.always("frames") == 0b001
     assert rules.of_text("annotation", "evaluate") == 0b111
     assert rules.of_text("annotation", "train") == rules.of_text("annotation", None) == 0b110

@@ -48,7 +48,7 @@ def test_text(runner: CliRunner, path: str) -> None:
     assert ["0", "B", "0%", "0", "2", "nothing", "(nothing)"] in words
     assert ["100", "B", "76.9%", "1", "-", "unknown", "(see", "below)"] in words
     assert ["100", "B", "76.9%", "1", "f", "model.py:1"] in words
-    assert "categories  guessed by 23 rules, 2 of them from the configuration" in result.stdout
+    assert "categories  guessed by 24 rules, 2 of them from the configuration" in result.stdout
     whole = ask(runner, path, "--all-frames", "--top", "1").stdout
     assert "main  train.py:9" in whole
 
@@ -59,7 +59,7 @@ def test_json(runner: CliRunner, path: str) -> None:
     found = json.loads(result.stdout)
     check_against("categories-1.json", found)
     (device,) = found["devices"]
-    assert [rule["bytes"] for rule in device["rules"]] == [0] * 23
+    assert [rule["bytes"] for rule in device["rules"]] == [0] * 24
     assert (device["unknown_bytes"], device["live_bytes"]) == (100, 100)
 
 

@@ -1,0 +1,95 @@
+"""Says what an optimizer's step lets go of, and which line moves buffers, slowly and obviously."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from memreplay.analysis.categories.ends import IN_STEP
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+from tests import oracle
+from tests.oracle import FrameTuple
+from tests.oracle_before import Told
+
+(OPTIMIZER,) = (rule.frames or "" for rule in DEFAULT_RULES if rule.name == "optimizer state")
+
+
+@cache
+def steps_in(frames: tuple[FrameTuple, ...]) -> bool:
+    """Whether an optimizer's step runs in this stack."""
+    return any(re.search(OPTIMIZER, f"{file}:{function}") for function, file, _ in frames)
+
+
+def in_step(snapshot: Any, device: int) -> dict[int, str]:
+    """IN_STEP by the alloc events of what goes in the step that made it."""
+    told = Told(snapshot, device, only_python=False)
+    found: dict[int, str] = {}
+    stayed = set()
+    went = set()
+    open_ended = []
+    mine = [one for one in told.replayed.lifetimes if one.alloc_index >= 0 and steps_in(one.frames)]
+    for one in mine:
+        others = [
+            other.alloc_index
+            for other in told.replayed.lifetimes
+            if other.alloc_index > one.alloc_index and not steps_in(other.frames)
+        ]
+        if one.free_index is None:
+            if others:
+                stayed.add(one.frames)
+            else:
+                open_ended.append(one)
+            continue
+        until = min(others, default=len(told.events))
+        last = max(
+            i
+            for i in range(one.alloc_index, until)
+            if told.events[i]["action"] in ("alloc", "free_requested", "free_completed")
+            and (told.events[i]["action"] == "alloc" or told.frees_tell)
+            and steps_in(tuple(told.frames(i)))
+        )
+        if not told.frees_tell and others:
+            last = until - 1
+        if told.events[one.free_index]["action"] != "alloc" and one.free_index <= last:
+            found[one.alloc_index] = IN_STEP
+            went.add(one.frames)
+        else:
+            stayed.add(one.frames)
+    for one in open_ended:
+        if one.frames in went - stayed:
+            found[one.alloc_index] = IN_STEP
+    return found
+
+
+def buffer_lines(snapshot: Any) -> set[FrameTuple]:
+    """The frames of `Module._apply` at the line that moves buffers."""
+    blocks = [
+        block for segment in oracle.segments_of(snapshot) for block in segment.get("blocks", ())
+    ]
+    history = [one for block in blocks for one in block.get("history", ())]
+    events = [event for trace in oracle.traces_of(snapshot) for event in trace]
+    stacks = [
+        [(frame["name"], frame["filename"], frame["line"]) for frame in one.get("frames", ())]
+        for one in (*events, *blocks, *history)
+    ]
+
+    def applies(frame: FrameTuple) -> bool:
+        return frame[1].endswith("/torch/nn/modules/module.py") and frame[0].endswith("_apply")
+
+    calls = {
+        outer[2]
+        for stack in stacks
+        for inner, outer in pairwise(stack)
+        if applies(inner) and applies(outer)
+    }
+    if not calls:
+        return set()
+    call = min(calls)
+    return {
+        frame
+        for stack in stacks
+        for frame in stack
+        if applies(frame) and (42 <= frame[2] - call < 60 or 82 <= frame[2] - call <= 120)
+    }
