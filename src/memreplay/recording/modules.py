@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 from typing import Any
 
@@ -136,15 +136,7 @@ class Modules:
 
     def root(self, module: Any) -> None:
         """A model: it, all in it, and their parameters and buffers are known from now on."""
-        inner = module
-        while type(inner).__name__ in WRAPPING and len(inner._modules) == 1:
-            (inner,) = inner._modules.values()
-        title = type(inner).__name__
-        taken = {name.partition(".")[0] for name in self.names}
-        count = 1
-        while title in taken:
-            count += 1
-            title = f"{type(inner).__name__}#{count}"
+        title = title_of(module, {name.partition(".")[0] for name in self.names})
         self.roots.append(weakref.ref(module))
         for name, one in within(module):
             self.named(one, f"{title}.{name}" if name else title)
@@ -270,15 +262,22 @@ class Modules:
         models of their own: now they have their names within it."""
         inner = {id(one) for module in modules for one in tensors_of(module, "_modules")}
         self.roots = [one for one in self.roots if id(one()) not in inner]
-        shared = set(self.made.values())
-        for root in self.roots:
-            module = root()
-            number = self.numbers.get(id(module), 0)
-            title = self.names[number]
-            for name, one in within(module) if module is not None and number else ():
-                found = self.numbers.get(id(one), 0)
-                if name and found and found not in shared:
-                    self.names[found] = f"{title}.{name}"
+        shared = {0, *self.made.values()}
+        roots = [root for one in self.roots if (root := one()) is not None]
+        roots = [root for root in roots if self.numbers.get(id(root), 0) not in shared]
+        roots.sort(key=lambda root: self.numbers[id(root)])
+        parts = [
+            [(name, self.numbers.get(id(one), 0)) for name, one in within(root)] for root in roots
+        ]
+        mine = {number for names in parts for _, number in names} - shared
+        taken = {name.partition(".")[0] for i, name in enumerate(self.names) if i not in mine}
+        # A name whose first bearer is within another model goes to the next of that type.
+        for root, names in zip(roots, parts, strict=True):
+            title = title_of(root, taken)
+            taken.add(title)
+            for name, number in names:
+                if number in mine:
+                    self.names[number] = f"{title}.{name}" if name else title
 
     def remove(self) -> None:
         """Hears of nothing more."""
@@ -287,6 +286,18 @@ class Modules:
         self.handles.clear()
         self.hooks.clear()
         _calls.end()
+
+
+def title_of(module: Any, taken: Collection[str]) -> str:
+    """What a model is called: its type, and a number if there is one of that name."""
+    while type(module).__name__ in WRAPPING and len(module._modules) == 1:
+        (module,) = module._modules.values()
+    name = title = type(module).__name__
+    count = 1
+    while title in taken:
+        count += 1
+        title = f"{name}#{count}"
+    return title
 
 
 def tensors_of(module: Any, held: str) -> list[Any]:

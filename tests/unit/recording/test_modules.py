@@ -132,6 +132,26 @@ def test_modules_within_others_have_the_names_of_named_modules() -> None:
     assert "module.mid.shared.deep" in dict(found)
 
 
+def test_the_name_of_a_part_that_ran_before_its_model_is_free_again() -> None:
+    known = modules()
+    vars(known)["mark"] = lambda root: None
+    part, another, third = Module(), Module(mid=Module()), Module()
+    for one in (part, another, third):
+        known.root(one)
+    assert known.names[1:] == ["Module", "Module#2", "Module#2.mid", "Module#3"]
+
+    class Model(Module):
+        """Its forward() never runs."""
+
+    model = Model(encoder=part)
+    known.root(model)
+    known.rename([model, part, another, third])
+    assert known.names[1:] == ["Model.encoder", "Module", "Module.mid", "Module#2", "Model"]
+    # And stays so.
+    known.rename([model, part, another, third])
+    assert known.names[1:] == ["Model.encoder", "Module", "Module.mid", "Module#2", "Model"]
+
+
 def test_names_of_pytorchs_wrappers_are_left_out() -> None:
     inner = Module(module=Module(), layer=Module(_checkpoint_wrapped_module=Module(mid=Module())))
     names = [name for name, _ in within(DataParallel(module=inner))]

@@ -26,7 +26,7 @@ def generation(snap: Snapshot) -> str:
     if snap.backend.written_by is not None:
         return snap.backend.written_by
     if "bare_list" in snap.traits:
-        return "PyTorch before 2.1 (a list of segments)"
+        return "PyTorch (a list of segments, which doesn't show the version)"
     if "history" in snap.traits:
         return "PyTorch 2.0"
     if "user_metadata" in snap.traits:

@@ -15,6 +15,16 @@ from memreplay.analysis.steps.guessing import MOST_CHURN, churn
 from memreplay.analysis.steps.pieces import Found, Piece
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.leaks.trained import (
+    GAINED,
+    ODDS,
+    RATE,
+    STATE_AND_GRADIENTS,
+    STAYED,
+    WHOLE,
+    late_state,
+    newly_trained,
+)
 from memreplay.commands.steps.find import Summed, median, sum_steps
 from memreplay.errors import NothingToTellError, UsageError
 
@@ -25,10 +35,14 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.analysis.steps.records import StepSource
+    from memreplay.snapshot.model import Frame
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-    Rows = Sequence[tuple[Any, ...]]
+    Row = tuple[Any, ...]
+    Rows = Sequence[Row]
+    Totals = tuple[int, ...]
+    Grown = tuple[Rows, int, Rows, int, Totals, list[int]]
 
 # Fewer steps do not tell growth from a start.
 LEAST_STEPS = 5
@@ -196,10 +210,15 @@ def _without_steps(usage: Usage) -> Found:
     )
 
 
-def _few(steps: int) -> str:
+def _few(steps: int, found: Found) -> str:
     """Why steps cannot be judged; empty where they can."""
     if steps >= LEAST_STEPS:
         return ""
+    if found.source is not None and found.source.kind == "whole":
+        return (
+            "no steps were found, and the recording may be a single one; record"
+            f" {LEAST_STEPS} or more, or give --windows {WINDOWS}"
+        )
     there = "1 step is" if steps == 1 else f"{steps} steps are"
     return (
         f"{there} too few to tell a leak from a start-up; record {LEAST_STEPS} or more, or give"
@@ -262,23 +281,40 @@ class _Search:
         leak_rows: Rows = ()
         once_rows: Rows = ()
         leaks_total = once_total = growing_rate = 0
-        totals = (0,) * 9
+        totals: Totals = (0,) * 9
         if pieces:
             from memreplay.engine.query import _growth
 
             moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
-            leak_rows, leaks_total, once_rows, once_total, totals, young = _growth.groups_grown(
-                usage.native,
-                self.grouper.keys(usage),
-                moments,
-                levels,
-                warm,
-                self.older_than,
-                self.min_bytes,
-                self.top,
-            )
+
+            def grown(top: int) -> Grown:
+                return _growth.groups_grown(
+                    usage.native,
+                    self.grouper.keys(usage),
+                    moments,
+                    levels,
+                    warm,
+                    self.older_than,
+                    self.min_bytes,
+                    top,
+                )
+
+            leak_rows, leaks_total, once_rows, once_total, totals, young = grown(self.top)
             if totals[-1] or totals[-2]:
                 growing_rate = _growing(summed, levels, young, warm)
+            if (leaks_total or growing_rate or totals[WHOLE]) and self.grouper.by == "stack":
+                every = grown(0)
+                found = newly_trained(every[0], self._frames)
+                if found:
+                    leak_rows, leaks_total, once_rows, once_total, totals = _no_leaks(
+                        every, found, self.top
+                    )
+                late = late_state([*found, *every[2]], self._frames, warm)
+                if late:
+                    # What a step computes for more parameters is no batch that grows.
+                    growing_rate = 0
+                if STATE_AND_GRADIENTS * late >= levels[-1] - levels[warm]:
+                    totals = (*totals[:WHOLE], 0, *totals[WHOLE + 1 :])
         leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count, whole_rate, *_ = totals
         growth = levels[-1] - levels[warm]
         if not leak_rate and (growth <= 0 or 2 * most > growth):
@@ -289,7 +325,7 @@ class _Search:
         durations = [step.duration_us for step in summed.steps[warm:]]
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
-        missing = _few(len(pieces)) if pieces else self.found.missing
+        missing = _few(len(pieces), self.found) if pieces else self.found.missing
         source = self.found.source
         sure = missing or leaks_total or whole_rate
         return DeviceLeaks(
@@ -328,6 +364,10 @@ class _Search:
             reasons=reasons,
         )
 
+    def _frames(self, name: int) -> tuple[Frame, ...]:
+        """The frames of a group of one stack."""
+        return self.grouper.group(self.usage, name, 0, 0, 0).frames
+
     def _grown(self, rows: Rows, *, once: bool) -> tuple[GrownGroup, ...]:
         found = []
         for row in rows:
@@ -360,6 +400,22 @@ class _Search:
                 )
             )
         return tuple(found)
+
+
+def _no_leaks(every: Grown, found: list[Row], top: int) -> tuple[Rows, int, Rows, int, Totals]:
+    """All that grew, with these among what is no leak."""
+    leaks, _, once, _, totals, _ = every
+    rows = sorted(
+        [*once, *((*row[:ODDS], 0.0, *row[ODDS + 1 :]) for row in found)],
+        key=lambda row: -int(row[STAYED]),
+    )
+    left = [row for row in leaks if row not in found]
+    rate, grew, in_once, *others = totals
+    rate -= sum(row[RATE] for row in found)
+    grew -= sum(row[GAINED] for row in found)
+    in_once += sum(row[STAYED] for row in found)
+    cut = top or len(rows) + len(left)
+    return left[:cut], len(left), rows[:cut], len(rows), (rate, grew, in_once, *others)
 
 
 def _before_the_end(summed: Summed, pieces: Sequence[Piece], found: Found, replay: Replay) -> int:

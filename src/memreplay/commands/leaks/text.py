@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.leaks.trained import is_state
 from memreplay.commands.steps.text import guess_notes, source_words
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.filters import filter_pairs
@@ -48,8 +51,8 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
         if back > max(grew, 0):
             blocks.append(
                 Note(
-                    f"{size(back)} was given back meanwhile, mostly from before the first step:"
-                    " what replaced it is in this table too"
+                    f"{size(back)} was freed meanwhile, mostly from before the first step, so this"
+                    " table also has what replaced it"
                 )
             )
     blocks += [
@@ -71,6 +74,11 @@ def _unit(device: DeviceLeaks) -> str:
     return "window" if device.source.kind == "windows" else "step"
 
 
+def _is_whole(device: DeviceLeaks) -> bool:
+    """Whether no steps were found, so that all which was read is taken for one."""
+    return not device.judged and device.source is not None and device.source.kind == "whole"
+
+
 def _rate(device: DeviceLeaks, rate: int) -> str:
     return f"{size(rate)} a {_unit(device)}"
 
@@ -81,6 +89,8 @@ def _one(report: LeaksReport) -> str:
 
 
 def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
+    if _is_whole(device):
+        return "no steps were found, so leaks can't be judged"
     if not device.judged:
         return f"{counted(device.steps, 'step')}, too few to tell a leak"
     if device.leaks_total:
@@ -99,6 +109,14 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
 def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
     assert device.source is not None
     unit = _unit(device)
+    if _is_whole(device):
+        grew = signed_size(device.end_bytes - device.start_bytes)
+        live = f"{size(device.start_bytes)} at the start, {size(device.end_bytes)} at the end"
+        return [
+            ("measure", f"{device.measure}, {trust_label(device)}"),
+            ("live", f"{live}: {grew}"),
+            *_part_pairs(report),
+        ]
     if not device.judged:
         grew = signed_size(device.end_bytes - device.start_bytes)
         last = f"the last of {count(device.steps)}" if device.steps > 1 else "it"
@@ -147,7 +165,7 @@ def _part_pairs(report: LeaksReport) -> list[tuple[str, str]]:
 
 
 def _runs_out(found: RunsOut, unit: str) -> str:
-    where = "as given" if found.given else "free and reserved at an oom event"
+    where = "as given" if found.given else "as the file says"
     total = f"{size(found.total_bytes)} ({where})"
     if found.steps == 0:
         return f"now: the peak of {size(found.peak_bytes)} leaves nothing of {total}"
@@ -215,11 +233,25 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         rest = device.once_bytes - sum(one.growth_bytes for one in shown)
         words = f"{counted(more, f'more {_one(report)}')} (--format json --top 0)"
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
+    if _is_whole(device):  # nothing stops at the one step
+        rows = [replace(row, cells=(row.cells[0], *row.cells[2:])) for row in rows]
+        return Table(
+            ("grew", "live", "old", title_of(report.by)),
+            (*("right",) * 3, "left"),
+            tuple(rows),
+            spare=(2,),
+        )
     grew = "grew, no leak" if device.judged else "grew"
     titles = (grew, f"stopped at {_unit(device)}", "live", "old")
     return Table(
         (*titles, title_of(report.by)), (*("right",) * 4, "left"), tuple(rows), spare=(3, 1)
     )
+
+
+def grew_late(one: GrownGroup, device: DeviceLeaks) -> bool:
+    """Whether it is state of parameters that began to be trained after the warm-up."""
+    late = not one.stopped or one.until_step > device.warm_up_steps
+    return device.judged and late and is_state(one.frames)
 
 
 def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
@@ -241,6 +273,13 @@ def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     elif device.steps - device.warm_up_steps < 10:
         notes.append(
             Note(f"{counted(device.steps, 'step')} are few: with more of them the verdict is surer")
+        )
+    if any(grew_late(one, device) for one in device.once):
+        notes.append(
+            Note(
+                "an optimizer made state in later steps, which it makes once for each parameter: it"
+                " is for layers that were unfrozen or added, and stops when all are trained"
+            )
         )
     if device.growing_bytes_per_step:
         more = size(device.growing_bytes_per_step)

@@ -58,17 +58,18 @@ _REMEDIES = {
     " doesn't come (model.eval() doesn't change that)",
 }
 _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
-NO_OOM = "no out-of-memory event in this {where}. "
+NO_OOM = "no out-of-memory event in this {where}"
 NOT_SEEN = (
     "only the final state is known: whether a request failed wasn't recorded, and memory may have"
     " been higher before"
 )
-THE_END = "If the program did run out of memory, that was most likely at the end"
+THE_END = ", but it ends near its peak: if the program ran out of memory, that was at the end"
+FREED = ", and memory had been higher before the end"
 # What to do where one failed all the same.
 NEXT_TIME = (
     "If a request failed, recording was already off, or its event was overwritten; next time,"
-    " keep recording on and dump in torch._C._cuda_attach_out_of_memory_observer(), which runs"
-    " before anything is freed (memreplay help recording)"
+    " keep recording on and dump from an out-of-memory observer, which runs before anything is"
+    " freed (memreplay help recording)"
 )
 # How much of the peak is still active at an end that is likely where the request failed.
 AT_PEAK = 0.9
@@ -81,16 +82,20 @@ def oom_document(report: OomReport) -> Document:
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not any(device.ooms_total for device in report.devices):
         whole = all(device.events == device.trace_events for device in report.devices)
-        ends = any(device.end for device in report.devices)
+        ends = [device.end for device in report.devices if device.end is not None]
+        # Where memory had been higher, nobody looks for a failed request at the end.
+        likely = [end for end in ends if end.peak_bytes is None or _is_near_peak(end)]
         words = NO_OOM.format(where="file" if whole else "range")
         if all(NOT_RECORDED.intersection(device.reasons) for device in report.devices):
             blocks.append(Note(NOT_SEEN))
+        elif ends:
+            blocks.append(Note(words + (THE_END if likely else FREED)))
         else:
-            blocks.append(Note(words + (THE_END if ends else NEXT_TIME)))
+            blocks.append(Note(f"{words}. {NEXT_TIME}"))
         for device in report.devices:
             if device.end is not None:
                 blocks += _end(device.end, device, report)
-        if ends:
+        if likely:
             blocks.append(Note(NEXT_TIME[0].lower() + NEXT_TIME[1:]))
         for device in report.devices:
             # What is cut off may have had one.
@@ -117,7 +122,7 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
         likely = f"not known: {why}, so the file shows {seen} only"
         if end.cached_bytes > max(CACHED * end.reserved_bytes, CACHED_BYTES):
             likely += f"; memory was probably higher before: {size(end.cached_bytes)} is cached"
-    elif end.active_bytes >= AT_PEAK * end.peak_bytes:
+    elif _is_near_peak(end):
         most = f"that was active in {seen}" if seen else "that was ever active"
         likely = f"likely: close to the most {most}"
     else:
@@ -138,6 +143,10 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
     if end.groups or end.rest_count:
         blocks += holder_tables(end, end.active_bytes, report.by, all_frames=report.all_frames)
     return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+
+
+def _is_near_peak(end: LastState) -> bool:
+    return end.peak_bytes is not None and end.active_bytes >= AT_PEAK * end.peak_bytes
 
 
 def _section(device: DeviceOoms, report: OomReport) -> list[Block]:
@@ -193,7 +202,8 @@ def _detail(oom: Oom, device: DeviceOoms, report: OomReport) -> list[Block]:
     blocks += [Heading(("what would have helped",)), _remedies(oom)]
     if oom.groups or oom.rest_count:
         blocks += holder_tables(oom, oom.active_bytes, report.by, all_frames=report.all_frames)
-    if oom.pins:
+    # Nothing that holds segments matters to a request that no empty card could serve.
+    if oom.pins and oom.cause != "request_too_large":
         rest = oom.pins_rest_bytes, oom.pins_rest_count
         more = oom.pins_total - len(oom.pins)
         by = "stack" if report.by in ("pool", "stream") else report.by
@@ -357,7 +367,7 @@ def _less_live(one: Remedy, oom: Oom) -> str:
     if oom.missing_bytes > oom.active_bytes:
         live = size(oom.active_bytes)
         gone = size(oom.missing_bytes)
-        return f"not enough: {gone} are missing, and only {live} is live. Ask for less"
+        return f"Freeing all {live} isn't enough: {gone} more is missing. Ask for less"
     if not oom.missing_bytes:  # the device had it, and a limit that no file names forbade it
         return f"how much less is not known; the largest holder has {largest}"
     words = f"Free {least} more and this request fits. The largest holder has {largest}"

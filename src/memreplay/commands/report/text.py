@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE
-from memreplay.commands.leaks.text import odds_words
+from memreplay.commands.leaks.text import grew_late, odds_words
 from memreplay.commands.oom.text import AT_PEAK, cause_words
 from memreplay.commands.report.advice_words import (
     RECORDING,
@@ -182,11 +182,11 @@ def _oom(device: DeviceOverview) -> str:
             return "not known: no allocation was recorded"
         # Who dumps after an error may have no event of it: then the end is where to look.
         last = "the last " if EVENTS_LOST_BEFORE.intersection(device.reasons) else ""
-        none = f"no request failed in {last}{counted(peak.events, 'event')}"
+        none = f"No request failed in {last}{counted(peak.events, 'event')}"
         part = percent(share(peak.final_bytes, peak.peak_bytes))
         if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
-            return f"{none}; if one did, it was at the end, at {part} of the peak"
-        return f"{none}, and the end is at {part} of the peak"
+            return f"{none}, but they end at {part} of the peak: one may have failed right after"
+        return f"{none}. Memory ended at {part} of its peak"
     oom = device.oom.ooms[0]
     by = ""
     if oom.asked_by.user:
@@ -210,7 +210,10 @@ def _oom(device: DeviceOverview) -> str:
 
 def _reserved(device: DeviceOverview) -> str:
     reserved = size(device.reserved_peak_bytes)
-    about = " (estimated)" if device.reserved_exactness == "estimated" else ""
+    about = ""
+    if device.reserved_exactness == "estimated":
+        doubted = _others_doubted(device) or not device.peak.trusted
+        about = " (not trustworthy)" if doubted else " (estimated)"
     if device.total_bytes is None:
         return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
     part = percent(share(device.reserved_peak_bytes, device.total_bytes))
@@ -224,7 +227,7 @@ def _peak(device: DeviceOverview) -> str:
     if not peak.events:
         return f"{words} in the final state"
     if peak.event_index < peak.first_event:
-        return f"{words} at the start, before the first of {counted(peak.events, 'event')}"
+        return f"{words}, carried over from before the first of {counted(peak.events, 'event')}"
     words += f" at event {count(peak.event_index)} of {count(peak.trace_events)}"
     if peak.time_us is not None and peak.start_us is not None:
         words += f", {signed_duration(peak.time_us - peak.start_us)}"
@@ -307,7 +310,9 @@ def _leaks(device: DeviceOverview) -> str:
             few = ", which are few" if leaks.unsure else ""
             more = leaks.growing_bytes_per_step
             growing = f"; each {unit} needs {size(more)} more than the last" if more else ""
-            return f"none {over}{few}{growing}"
+            late = any(grew_late(one, leaks) for one in leaks.once)
+            trained = "; the optimizer's state grew with layers that were unfrozen" if late else ""
+            return f"none {over}{few}{growing}{trained}"
         first = max(maybe, key=lambda one: one.odds)
         return f"none is sure {over}; {first.label} may leak (odds {odds_words(first.odds)})"
     out = leaks.runs_out

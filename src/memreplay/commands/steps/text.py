@@ -62,7 +62,7 @@ def source_words(source: StepSource) -> str:
     if source.kind == "given":
         return "as given by --period"
     if source.kind == "whole":
-        return "everything that was read, as one: a guess"
+        return "none found: everything that was read counts as one"
     if source.kind == "windows":
         return "windows: equal parts of the events"
     return f"{_FOUND[source.kind]}: {_sure(source)} (score {source.score:.2f})"
@@ -78,7 +78,7 @@ def guess_notes(source: StepSource) -> list[Block]:
     if source.kind == "whole":
         return [
             Note(
-                "no annotation or optimizer marks a step here, and nothing repeats like steps;"
+                "no annotation or optimizer marks a step here, and no repetition looks like steps;"
                 " say what a step is with --step-annotation or --period"
             )
         ]

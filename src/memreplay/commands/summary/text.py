@@ -36,7 +36,7 @@ _SIGNS: dict[Sign, str] = {
     " first event",
     "round_count": "probably full: it has {there}, a number that people pass for max_entries",
     "same_count": "probably full: it has {there}, as many as another one that isn't alike",
-    "state_only": "probably full: it has {there}, of memory that was recorded",
+    "state_only": "probably full: it has only {there}, but blocks have recorded stacks",
 }
 _CONTAINERS = {"zstd": "Zstandard", "parquet": "Parquet tables", "arrow": "Arrow tables"}
 

@@ -35,7 +35,7 @@ def with_settings() -> Any:
         (with_settings(), "2.3"),
         (SnapshotBuilder().alloc(1, 2).build(), "2.1"),
         (legacy(), "2.0"),
-        (legacy()["segments"], "a list of segments"),
+        (legacy()["segments"], "a list of segments, which doesn't show the version"),
         (npu(), "torch_npu"),
         (SnapshotBuilder(times=False).alloc(1, 2).build(), "unknown"),
     ],

@@ -13,6 +13,7 @@ import memreplay as mr
 from memreplay.commands.leaks import find as leaks
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.result import DeviceLeaks
+from memreplay.commands.leaks.text import grew_late
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Filters
 from tests import build
@@ -330,6 +331,58 @@ def test_what_is_carried_along_leaks() -> None:
     (leak,) = device.leaks
     assert (leak.bytes_per_step, leak.replaced) == (KIB, True)
     assert device.growing_bytes_per_step == 0
+
+
+def train_one_more(loop: Loop, size: int) -> None:
+    """A parameter begins to be trained: its gradient, and the two tensors that Adam keeps of it."""
+    node = "torch::autograd::generated::AddmmBackward0::apply(int)"
+    stacks: list[list[FrameSpec]] = [
+        [(node, "??", 0)],
+        [("_init_group", "/v/torch/optim/adam.py", 175), ("train", "/home/ana/train.py", 20)],
+        [("_init_group", "/v/torch/optim/adam.py", 179), ("train", "/home/ana/train.py", 20)],
+    ]
+    for frames in stacks:
+        loop.made.alloc(loop.next, size, frames=frames)
+        loop.next += 1 << 30
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_layers_that_are_unfrozen_are_no_leak(every: int) -> None:
+    loop = Loop()
+    loop.keep(9, 100 * MIB)
+    for i in range(60):
+        if i % every == 0:
+            train_one_more(loop, MIB)
+        loop.work()
+    device = loop.report()
+    assert (device.leaks, device.leaks_total, device.leak_bytes_per_step) == ((), 0, 0)
+    assert (device.whole_bytes_per_step, device.growing_bytes_per_step) == (0, 0)
+    assert [one.odds for one in device.once if grew_late(one, device)] == [0.0, 0.0]
+    last = len(device.once)
+    assert device.once_bytes == sum(one.growth_bytes for one in device.once[:last])
+
+
+def test_parameters_that_leak_do_so_with_their_state() -> None:
+    loop = Loop()
+    for _ in range(60):
+        loop.keep(12, MIB)
+        train_one_more(loop, MIB)
+        loop.work()
+    device = loop.report()
+    assert device.leaks_total == 4
+    assert device.leak_bytes_per_step == 4 * MIB
+
+
+def test_another_leak_is_found_beside_unfrozen_layers() -> None:
+    loop = Loop()
+    for i in range(60):
+        if i % 5 == 0:
+            train_one_more(loop, 10 * MIB)
+        loop.keep(30, KIB)
+        loop.work()
+    device = loop.report()
+    assert [one.label for one in device.leaks] == ["train /home/ana/train.py:30"]
+    assert device.leak_bytes_per_step == KIB
 
 
 def test_short_recordings_say_so() -> None:

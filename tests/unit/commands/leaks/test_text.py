@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
+from memreplay.analysis.steps.records import StepSource
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.result import LeaksReport, RunsOut
 from memreplay.commands.leaks.text import leaks_document
@@ -72,6 +73,18 @@ def test_too_few_steps() -> None:
     assert "not judged" not in made
 
 
+def test_without_steps() -> None:
+    """It isn't one step that is too few."""
+    whole = StepSource("whole", "", 0.0)
+    why = "no steps were found, and the recording may be a single one"
+    made = changed(report(), judged=False, steps=1, source=whole, not_judged=why, leaks=())
+    assert "device 0: no steps were found, so leaks can't be judged" in made
+    assert "at the start" in made
+    assert f"note: {why}" in made
+    assert "stopped at" not in made
+    assert "1 step" not in made
+
+
 def test_what_has_not_stopped() -> None:
     one = report().devices[0]
     made = changed(report(), once=(one.once[0], replace(one.once[1], stopped=False)))
@@ -93,7 +106,7 @@ def test_when_memory_runs_out() -> None:
     assert "(as given)" in made
     assert "--total-memory" not in made
     none = changed(report(), runs_out=RunsOut(GIB, False, 2 * GIB, 0, None))
-    assert "now: the peak of 2.0 GiB leaves nothing of 1.0 GiB (free and reserved at an" in none
+    assert "now: the peak of 2.0 GiB leaves nothing of 1.0 GiB (as the file says)" in none
     soon = changed(report(), runs_out=RunsOut(GIB, True, 2, 1, None))
     assert "in 1 more step, at the peak of 2 B" in soon
 
@@ -134,8 +147,8 @@ def test_few_steps() -> None:
 
 def test_what_was_given_back() -> None:
     made = changed(report(), once_bytes=GIB, leak_bytes=0, start_bytes=5, end_bytes=5)
-    assert "note: 1.0 GiB was given back meanwhile" in made
-    assert "given back" not in text(report())
+    assert "note: 1.0 GiB was freed meanwhile" in made
+    assert "freed meanwhile" not in text(report())
 
 
 def test_parts_and_devices_that_were_not_looked_at() -> None:

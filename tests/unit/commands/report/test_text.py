@@ -134,6 +134,16 @@ def test_doubts_are_said_first() -> None:
         "trust Exact: the snapshot is consistent. Other numbers are not trustworthy: blocks were"
         " freed that were not live"
     ) in page
+    others = changed(
+        "transformer_step.pkl.gz",
+        trusted=False,
+        reasons=reasons[:1],
+        reserved_exactness="estimated",
+    )
+    assert "(not trustworthy) at most" in text(others)
+    assert "(estimated) at most" in text(
+        changed("transformer_step.pkl.gz", reserved_exactness="estimated")
+    )
 
 
 def test_a_ring_buffer_that_was_full_is_said_first() -> None:
@@ -209,8 +219,8 @@ def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, 512).finish_segments()
     page = " ".join(text(overview(mr.open(build.dump(made.build())))).split())
     assert (
-        "no request failed in 2 events; if one did, it was at the end, at 100.0% of the peak"
-        in page
+        "No request failed in 2 events, but they end at 100.0% of the peak: one may have failed"
+        " right after" in page
     )
     made = SnapshotBuilder().segment_alloc(0x1000, 512)
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])

@@ -80,7 +80,9 @@ def test_what_the_steps_were_found_by() -> None:
     ):
         assert f": {how} (score" in found_by(source)
         assert "note: nothing names these steps, so they may be other" in found_by(source)
-    assert "everything that was read, as one: a guess" in found_by(StepSource("whole", "", 0.0))
+    assert "none found: everything that was read counts as one" in found_by(
+        StepSource("whole", "", 0.0)
+    )
     assert "note: no annotation or optimizer" in found_by(StepSource("whole", "", 0.0))
     assert "the rise and fall of memory" in found_by(StepSource("usage", "", 0.5))
     assert "as given by --period" in found_by(StepSource("given", "", 1.0))
