@@ -53,23 +53,20 @@ def _rounds(snap: Snapshot, usage: Usage) -> Found:
     whole = replay.measure()
     found = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, False, True)
     rounds = _cut("stacks", *found, LEAST_EVEN)
-    if not rounds.pieces or not _in_the_program(
-        snap, replay, rounds.pieces[len(rounds.pieces) // 2]
-    ):
-        return Found(None, ())
-    return rounds
+    if rounds.pieces and _in_the_program(snap, replay, rounds.pieces[len(rounds.pieces) // 2]):
+        return rounds
+    return Found(None, ())
 
 
 def _in_the_program(snap: Snapshot, replay: Replay, piece: Piece) -> bool:
     """Whether more than one line of the program's own code allocates in this round."""
+    import numpy as np
+
     rows = slice(piece.first, piece.stop)
-    actions = memoryview(replay.column("action"))[rows].tolist()
-    stacks = memoryview(replay.column("stack"))[rows].tolist()
-    made = _core.ACTIONS.index("alloc")
+    is_alloc = np.asarray(replay.column("action"))[rows] == _core.ACTIONS.index("alloc")
+    stacks = np.unique(np.asarray(replay.column("stack"))[rows][is_alloc])
     lines = set()
-    for stack in {one for one, action in zip(stacks, actions, strict=True) if action == made}:
-        if stack == _core.ABSENT_ID:
-            continue
+    for stack in stacks[stacks != _core.ABSENT_ID].tolist():
         frames = snap.stack(stack)
         user = [frame for frame in frames if file_rank(frame.file) == USER]
         lines.add(tuple((frame.file, frame.line) for frame in user))
