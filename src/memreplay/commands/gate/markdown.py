@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport
 from memreplay.commands.gate.shown import rest_words, rows_of, shown_files
@@ -40,7 +40,7 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
         parts.append(
             _table(
                 ("", "rule", "of", "actual", "limit", "since base"),
-                map(_limit_row, shown),
+                (_limit_row(one, shown) for one in shown),
                 range(3, 6),
             )
         )
@@ -65,12 +65,12 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
     return parts
 
 
-def _limit_row(finding: Finding) -> tuple[str, ...]:
+def _limit_row(finding: Finding, among: Sequence[Finding]) -> tuple[str, ...]:
     trust = finding.kind == "trust"
     return (
         WORDS[finding.outcome],
         rule_words(finding),
-        of_words(finding),
+        of_words(finding, among),
         "not judged" if finding.outcome == "not_judged" else "" if trust else actual_words(finding),
         "" if trust or finding.limit_bytes is None else limit_words(finding),
         "" if finding.change_bytes is None else signed_size(finding.change_bytes),

@@ -59,7 +59,7 @@ def _limits(findings: list[Finding]) -> Table:
                 _actual(one),
                 limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
                 "" if one.change_bytes is None else signed_size(one.change_bytes),
-                of_words(one),
+                of_words(one, findings),
             ),
             style="warning" if one.failed else "plain",
         )

@@ -128,8 +128,9 @@ def finding_words(finding: Finding, file: GatedFile | None = None) -> str:
     return clean(words(finding))
 
 
-def scope_words(finding: Finding) -> str:
-    """`held`, `held of activations in ProfilerStep on device 1`: what is measured."""
+def scope_words(finding: Finding, *, device: bool = False) -> str:
+    """`held`, `held of activations in ProfilerStep on device 1`: what is measured. `device`: device
+    0 is named, too."""
     words: str = finding.measure
     if finding.category is not None:
         words += f" of {finding.category}" + (" (partly guessed)" if finding.guessed else "")
@@ -137,7 +138,7 @@ def scope_words(finding: Finding) -> str:
         words += f" in {finding.annotation}"
     if finding.phase is not None:
         words += f" in the {PHASE_WORDS[finding.phase]}"
-    return words + (f" on device {finding.device}" if finding.device else "")
+    return words + (f" on device {finding.device}" if finding.device or device else "")
 
 
 def phase_rows(file: GatedFile) -> list[tuple[str, str, str]]:
@@ -153,14 +154,17 @@ def phase_rows(file: GatedFile) -> list[tuple[str, str, str]]:
     return rows
 
 
-def of_words(finding: Finding) -> str:
-    """`peak held`, `device 0`, `base: held: no_events`: what a row of the limits is of."""
+def of_words(finding: Finding, among: Sequence[Finding] = ()) -> str:
+    """`peak held`, `device 0`, `base: held: no_events`: what a row of the limits is of, `among` the
+    rows of its file."""
+    several = len({one.device for one in among}) > 1
+    scope = scope_words(finding, device=several)
     if finding.kind == "trust":
         base = "base: " if finding.of_base else ""
-        return f"{base}{scope_words(finding)}: {', '.join(finding.reasons)}"
+        return f"{base}{scope}: {', '.join(finding.reasons)}"
     if finding.kind in ("no_oom", "no_leaks", "max_fragmentation"):
         return f"device {finding.device}"
-    return f"peak {scope_words(finding)}"
+    return f"peak {scope}"
 
 
 def causes_words(finding: Finding) -> str:

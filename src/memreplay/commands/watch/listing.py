@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from memreplay.io.choosing import snapshots_among
+from memreplay.io.names import snapshot_names
 
 MOST_LEVELS = 32  # of folders in folders
 # A folder's time may be as coarse as this, in seconds: for so long after a change another one may
@@ -80,6 +81,9 @@ class Lister:
                     continue
                 if stat.S_ISREG(status.st_mode):
                     found[path] = status
+        # Traces of the profiler lie in folders beside those of the snapshots.
+        if kept := snapshot_names(found):
+            found = {name: found[name] for name in kept}
         self._levels = levels
         self._nested = self._nested or any(os.path.dirname(name) for name in found)
         return Listing(found, inside, trouble)

@@ -112,6 +112,18 @@ def test_one_dump_has_no_history(tmp_path: Path) -> None:
     ]
 
 
+def test_dumps_of_ranks_that_a_pattern_finds(tmp_path: Path) -> None:
+    for step in (9, 10):
+        for rank in (0, 3):
+            put_snapshot(tmp_path / f"step_{step}" / f"card{rank}.pkl", step + rank)
+    report = ran(tmp_path, rank_pattern="card([0-9]+)")
+    peaks = [(one.rank, one.devices[0].peak_bytes // MIB) for one in report.ranks]
+    assert peaks == [(0, 10), (3, 13)]
+    report = ran(tmp_path, rank_pattern="card([0-9]+)", dump="each")
+    found = [(one.rank, [dump.name for dump in one.dumps]) for one in history(report)]
+    assert found == [(0, ["step_9", "step_10"]), (3, ["step_9", "step_10"])]
+
+
 def test_a_dataset_has_one_dump(run: Path) -> None:
     with pytest.raises(UsageError, match="--dump each is of all dumps"):
         ran(run, dump="each", output=str(run / "data"))

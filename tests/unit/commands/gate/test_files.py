@@ -185,3 +185,8 @@ def test_the_devices_of_one_file(runner: CliRunner, tmp_path: Path) -> None:
         "FAIL peak held on device 1 +60.0% over the median of 2 devices > +5% (125.0 MiB -> "
     )
     assert gate(runner, "snap.pickle", "--max-spread", "60%").exit_code == 0
+    shown = gate(runner, "snap.pickle", "--max-peak", "1GiB").stdout
+    assert [line.split("  ")[-1] for line in shown.splitlines() if line.startswith("ok")] == [
+        "peak held on device 0",
+        "peak held on device 1",
+    ]

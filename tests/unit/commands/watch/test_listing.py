@@ -9,6 +9,7 @@ import pytest
 
 from memreplay.commands.watch import listing
 from memreplay.commands.watch.listing import ANYWAY_S, COARSE_S, Lister, Listing
+from memreplay.io.listing import listed
 from tests.unit.commands.watch.world import World
 
 
@@ -139,3 +140,13 @@ def test_pages_by_what_is_in_them(tmp_path: Path) -> None:
     assert list(look(tmp_path).files) == ["trace_plot.html"]
     put(tmp_path, "snapshot.pickle")
     assert list(look(tmp_path).files) == ["snapshot.pickle"]
+
+
+def test_traces_in_a_folder_beside_are_none(tmp_path: Path) -> None:
+    """torchtitan's: the same files as `fleet` and `gate` take."""
+    traces = put(tmp_path, "traces/iteration_10/rank0_trace.json.gz", "report.json")
+    assert len(look(traces, deep=True).files) == 2
+    name = "memory_snapshot/step_000000000010/000000_step_10.pickle"
+    put(tmp_path, name)
+    assert list(look(tmp_path, deep=True).files) == [name]
+    assert [one.name for one in listed([str(tmp_path)])] == ["000000_step_10.pickle"]
