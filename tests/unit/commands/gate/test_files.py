@@ -148,6 +148,18 @@ def test_a_base_of_the_same_dump_or_else_of_the_newest(runner: CliRunner, tmp_pa
     ]
 
 
+def test_the_same_dump_of_the_same_rank(runner: CliRunner, tmp_path: Path) -> None:
+    """verl's, whose names have the process's number."""
+    for folder, pid, steps in (("run", 7, (9, 10)), ("base", 8, (9, 10, 11))):
+        for step in steps:
+            name = f"step{step}/torch_memory_rank0_pid{pid}.pickle"
+            put_snapshot(tmp_path / folder / name, step + pid)
+    arguments = ("run", "--base", "base", "--max-growth-bytes", "1GiB", "--format", "json")
+    for more in ((), ("--dump", "step10")):
+        found = gate(runner, *arguments, *more)
+        assert grown(found) == [("base/step10/torch_memory_rank0_pid8.pickle", -MIB)]
+
+
 def test_baselines_match_ranks(runner: CliRunner, tmp_path: Path) -> None:
     """Written of another step, whose number is in the names: torchtitan's."""
     (tmp_path / "bases").mkdir()
