@@ -216,6 +216,26 @@ def test_each_is_of_few_steps_or_of_none(corpus_file: Path) -> None:
         assert sum(one.growth_bytes for one in device.once) <= device.once_bytes
 
 
+@pytest.mark.parametrize(
+    "name, parameters",
+    [
+        ("a0kuma__adam", "parameters"),
+        ("codeasier_MemSnapDump__npu_expandable", "parameters (likely)"),
+        ("kkaitlyn111_cs336-a2-systems__memory_ctx128_fullstep", "parameters (likely)"),
+    ],
+)
+def test_state_is_twice_the_parameters_in_table_and_advice(
+    corpus: Path, name: str, parameters: str
+) -> None:
+    # All train with Adam, and are at their peak in its step, beside temporaries.
+    (device, *_) = overview(mr.open(corpus / f"{name}.pickle")).devices
+    assert device.categories is not None
+    held = {one.category: one.bytes for one in device.categories.rules}
+    (advice,) = (one for one in device.advice if one.name == "optimizer_state")
+    assert advice.bytes == held["optimizer state"] == 2 * held[parameters]
+    assert held["optimizer temporaries"] > 0
+
+
 def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
     snapshot = oracle.load(corpus_file.read_bytes())
     snap = mr.open(corpus_file)

@@ -215,9 +215,13 @@ class Simulated(Staying):
             found.append("not_reproduced")
         if self.native.unplaced:
             found.append("start_unplaced")
+        placed = recorded.reproduced and bool(recorded.own.reuses or recorded.own.misplaced)
+        active = self.replay.measure("active").peak.bytes
+        if self.same and placed and self.outcome.active_peak_bytes != active:
+            found.append("placed_by_address")
         if not self.same:
             # All else is as addresses are in the recording, which nobody knows for other segments.
-            if recorded.reproduced and (recorded.own.reuses or recorded.own.misplaced):
+            if placed:
                 found.append("placed_by_address")
             if self.replay.reserved.start_bytes:
                 found.append("began_with_memory")

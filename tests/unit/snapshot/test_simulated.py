@@ -307,6 +307,47 @@ def test_a_recording_that_is_not_reproduced() -> None:
     assert replay.simulate("expandable_segments:True").reasons == ("not_reproduced",)
 
 
+class Falling(Placed):
+    """A device whose driver goes down in addresses, as no simulation does."""
+
+    low = BASE + (1 << 40)
+
+    def new_area(self, size: int, *rest: Any) -> Any:
+        area = super().new_area(size, *rest)
+        self.low -= 1 << 30
+        area.addr = self.low
+        for block in area.blocks:
+            block.addr = self.low
+        return area
+
+
+def test_other_blocks_of_the_same_segments_are_not_exact() -> None:
+    """Of two free blocks of 14 MiB the other one is used, so that 15.5 MiB have a larger block."""
+    machine = Machine(Settings())
+    device = machine.devices[0] = Falling(Settings(), BASE)
+
+    def malloc(size: int) -> Block:
+        found = device.malloc(size, stack=(("malloc", "program.py", 1),))
+        assert found is not None
+        return found
+
+    first, large = malloc(14 * MIB), malloc(30 * MIB)
+    device.free(large)
+    second, third = malloc(14 * MIB), malloc(16 * MIB)
+    device.free(first)
+    device.free(second)
+    malloc(14 * MIB)
+    device.free(third)
+    malloc(31 * MIB // 2)
+    malloc(40 * MIB)
+    replay = replayed(machine.dump()[0])
+    assert replay.recorded.reproduced
+    simulation = replay.simulate()
+    assert replay.measure("active").peak.bytes == 70 * MIB
+    assert simulation.outcome.active_peak_bytes == 139 * MIB // 2
+    assert (simulation.exact, simulation.reasons) == (False, ("placed_by_address",))
+
+
 @pytest.mark.parametrize("reuses", [False, True])
 def test_where_the_driver_puts_segments(reuses: bool) -> None:
     """Two free blocks of 14 MiB: one in the older segment, one at the lower address, if the driver

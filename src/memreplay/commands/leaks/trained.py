@@ -25,7 +25,7 @@ WHOLE = 6
 """The rate of all memory, among the totals."""
 # Parameters have at least this part of the bytes of their state: Adam keeps two tensors of each.
 LEAST_PART = 0.25
-ALIKE = 0.05  # gradients, beside their parameters' state
+MOST_GRADIENTS = 1.05  # of the state's bytes
 # State of one tensor for each parameter, the gradients, and a tenth of that for all else.
 STATE_AND_GRADIENTS = 2.2
 _STATE = Late(
@@ -45,15 +45,19 @@ def newly_trained(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame
     found = [row for row in rows if is_state(frames_of(row[NAME]))]
     if not found:
         return []
-    others = [
+    state = sum(row[GAINED] for row in found)
+    # A gradient for each parameter, at the same steps: no more than the state.
+    gradients = [
         row
         for row in rows
         if row not in found
-        and not (_is_backward(row, frames_of) and any(_alike(row, one) for one in found))
+        and any(abs(row[RISES] - one[RISES]) <= 1 for one in found)
+        and _is_backward(row, frames_of)
     ]
-    if sum(row[GAINED] for row in others) >= LEAST_PART * sum(row[GAINED] for row in found):
-        return []
-    return [row for row in rows if row not in others]
+    if sum(row[GAINED] for row in gradients) <= MOST_GRADIENTS * state:
+        found += gradients
+    others = sum(row[GAINED] for row in rows if row not in found)
+    return [] if others >= LEAST_PART * state else [row for row in rows if row in found]
 
 
 def late_state(rows: Sequence[Row], frames_of: Callable[[int], Sequence[Frame]], warm: int) -> int:
@@ -66,12 +70,6 @@ def _is_backward(row: Row, frames_of: Callable[[int], Sequence[Frame]]) -> bool:
     if row[NAME] == _groups.NO_STACK:
         return True
     return any(_BACKWARD.search(_text(frame)) for frame in frames_of(row[NAME]))
-
-
-def _alike(row: Row, state: Row) -> bool:
-    """Whether a stack grew as a state did, at as many steps."""
-    bytes_apart, rises_apart = row[GAINED] - state[GAINED], row[RISES] - state[RISES]
-    return bool(abs(bytes_apart) <= ALIKE * state[GAINED] and abs(rises_apart) <= 1)
 
 
 def _text(frame: Frame) -> str:

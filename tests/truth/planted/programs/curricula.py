@@ -200,6 +200,38 @@ def unfreezing() -> None:
 
 
 @planted()
+def unfreezing_to_the_end() -> None:
+    """One more layer is trained each fifth step, and the last of them in the last steps."""
+    net = mlp(layers=8)
+    layers = [one for one in net if isinstance(one, nn.Linear)]
+    net.requires_grad_(False)
+    opt = torch.optim.AdamW([nn.Parameter(torch.zeros(1, device="cuda"))])
+    for i in steps(40):
+        if i % 5 == 0:
+            layers[-1 - i // 5].requires_grad_(True)
+            opt.add_param_group({"params": list(layers[-1 - i // 5].parameters())})
+        opt.zero_grad()
+        net(batch()).square().mean().backward()
+        opt.step()
+
+
+@planted()
+def unfreezing_with_momentum() -> None:
+    """The same with SGD, whose step makes the state, and gradients that stay."""
+    net = mlp(layers=8)
+    layers = [one for one in net if isinstance(one, nn.Linear)]
+    net.requires_grad_(False)
+    opt = torch.optim.SGD([nn.Parameter(torch.zeros(1, device="cuda"))], lr=0.01, momentum=0.9)
+    for i in steps(40):
+        if i % 5 == 0:
+            layers[-1 - i // 5].requires_grad_(True)
+            opt.add_param_group({"params": list(layers[-1 - i // 5].parameters())})
+        opt.zero_grad(set_to_none=False)
+        net(batch()).square().mean().backward()
+        opt.step()
+
+
+@planted()
 def data_longer_each_epoch() -> None:
     """Batches grow within each of four epochs, and begin small with the next."""
     train = Trained()
