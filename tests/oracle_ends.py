@@ -18,8 +18,20 @@ from tests.oracle_before import Told
 
 @cache
 def steps_in(frames: tuple[FrameTuple, ...]) -> bool:
-    """Whether an optimizer's step runs in this stack."""
-    return any(re.search(OPTIMIZER, f"{file}:{function}") for function, file, _ in frames)
+    """Whether an optimizer's step runs in this stack, and not what it calls."""
+    steps = [re.search(OPTIMIZER, f"{file}:{function}") for function, file, _ in frames]
+    return any(steps) and not called_back(frames)
+
+
+@cache
+def called_back(frames: tuple[FrameTuple, ...]) -> bool:
+    """Whether the program runs in this stack within an optimizer's step."""
+    program = False
+    for function, file, _ in frames:
+        if re.search(OPTIMIZER, f"{file}:{function}"):
+            return program
+        program |= function.split(".")[-1] in ("forward", "backward", "closure")
+    return False
 
 
 def in_step(snapshot: Any, device: int) -> dict[int, str]:

@@ -20,7 +20,7 @@ from memreplay.snapshot.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
 from tests.oracle_before import likely
-from tests.oracle_ends import buffer_lines, in_step
+from tests.oracle_ends import buffer_lines, called_back, in_step
 from tests.oracle_origins import Recorded, origins, plain_origin
 
 BEFORE = "(allocated before the recording)"
@@ -31,6 +31,7 @@ NODE = r"torch::autograd::(?:generated::)?(\w+)::apply\b"
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
 
 
+OPTIMIZERS = [rule for rule in (*DEFAULT_RULES, *PHASE_RULES) if rule.name.startswith("optimizer")]
 BUFFERS = [rule for rule in DEFAULT_RULES if rule.name == "buffers"]
 
 
@@ -214,6 +215,10 @@ class Groups:
         told = self.before.get((one.addr, one.free_index))
         return plain_origin(self.recorded, one) if told is None else told
 
+    def asks_for_ends(self, rules: Sequence[Rule] | None) -> bool:
+        """Whether any of the rules does."""
+        return any(rule.ends is not None for rule in (self.rules if rules is None else rules))
+
     @cached_property
     def ends(self) -> dict[int, str]:
         """By their events, of what was allocated in the recording and ends in the same step."""
@@ -241,6 +246,8 @@ class Groups:
         self, one: Lifetime, origin: str | None, rules: Sequence[Rule] | None = None
     ) -> str:
         for rule in self.rules if rules is None else rules:
+            if rule in OPTIMIZERS and called_back(one.frames) and self.asks_for_ends(rules):
+                continue
             if rule.frames is not None and not (
                 met(rule.frames, rule.where, one.frames)
                 or (rule in BUFFERS and self.moves_buffers.intersection(one.frames))

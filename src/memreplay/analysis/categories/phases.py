@@ -15,7 +15,8 @@ from memreplay.analysis.categories.rules import DEFAULT_RULES, MERGED_RULES, Rul
 _PHASES = {
     "weights (cast)": "forward",
     "weights or activations (cast)": "forward",
-    "optimizer state": "optimizer",  # temporaries, too, by their stacks
+    "optimizer temporaries": "optimizer",
+    "optimizer state": "optimizer",
     "activations": "forward",
     "backward": "backward",
     "KV cache": "forward",

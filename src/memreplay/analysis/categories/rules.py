@@ -125,6 +125,11 @@ DEFAULT_RULES = (
 OPTIMIZER = 1 << next(
     bit for bit, rule in enumerate(DEFAULT_RULES) if rule.name == "optimizer state"
 )
+_OF_OPTIMIZERS = {
+    (rule.frames, rule.ends)
+    for rule in DEFAULT_RULES
+    if rule.name in ("optimizer state", "optimizer temporaries")
+}
 _BUFFERS = tuple(rule for rule in DEFAULT_RULES if rule.name == "buffers")
 # What was there before, if the trace doesn't tell apart what it is.
 NOT_TOLD_APART = next(rule.name for rule in DEFAULT_RULES if rule.origin == f"^{BEFORE}$")
@@ -271,6 +276,15 @@ class RuleSet:
     def likely(self) -> tuple[int, ...]:
         """The numbers of those that are guesses, under the name of what they likely are."""
         return tuple(number for number, rule in enumerate(self.rules) if rule in _LIKELY)
+
+    @property
+    def of_optimizers(self) -> int:
+        """The bits of the default rules for what optimizers' steps allocate."""
+        return sum(
+            1 << bit
+            for bit, rule in enumerate(self.rules)
+            if (rule.frames, rule.ends) in _OF_OPTIMIZERS
+        )
 
     def name(self, number: int) -> str:
         """What the category of a rule is called; UNKNOWN for no rule."""

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
-from memreplay.analysis.categories.ends import ENDS, keys_by_end
+from memreplay.analysis.categories.ends import ENDS, keys_by_end, marks_of
 from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins, only_python
 from memreplay.analysis.categories.rules import (
     DEFAULT_RULES,
@@ -388,6 +388,12 @@ class Dimensions:
                     ids = memoryview(rows.names()).tolist()
                     names = [self._carried(key, name) for name in ids]
                 sets = [self.rules.of_text(key, name) for name in names]
+                if key == "ends":  # what the step calls back isn't the optimizer's
+                    called = memoryview(rows.names()).tolist()
+                    sets = [
+                        bits & ~self.rules.of_optimizers if name == _groups.CALLED_BACK else bits
+                        for bits, name in zip(sets, called, strict=True)
+                    ]
                 if len(set(sets)) == 1:
                     always &= sets[0]
                     anywhere = array("Q", [bits & (sets[0]) for bits in anywhere])
@@ -443,7 +449,8 @@ class Dimensions:
 
     def _by_end(self, replay: Replay) -> Keys:
         """By the number of ENDS."""
-        marks = bytes((bits & OPTIMIZER) != 0 for bits in self._of_frames_by_default()[0])
+        steps = bytes((bits & OPTIMIZER) != 0 for bits in self._of_frames_by_default()[0])
+        marks = marks_of(self.snap.code, steps) if any(steps) else steps
         if self._fewer is not None:
             marks = self._fewer.marks(marks)
         return keys_by_end(replay, marks)

@@ -31,6 +31,9 @@ NO_RULE = _keying.NO_RULE
 NODE_BIT = 0x80000000
 CALL_NO_STACK = _calltree.CALL_NO_STACK
 CALL_CARRIED = _calltree.CALL_CARRIED
+OF_OPTIMIZER = _passing.OF_OPTIMIZER
+OF_PROGRAM = _passing.OF_PROGRAM
+CALLED_BACK = _passing.CALLED_BACK
 IS_CAST = _origins.IS_CAST
 IS_EXIT = _origins.IS_EXIT
 IS_LOWER = _origins.IS_LOWER
@@ -373,13 +376,10 @@ cdef class _Passing:
 
 
 def passing_keys(Replay replay not None, bytes marks) -> Keys:
-    """Groups by whether an allocation of an optimizer's step is gone when it ends: 1, else 0.
-
-    `marks` has a byte a frame: whether an optimizer's step runs in it.
-    """
+    """Groups by the numbers of `End` in passing.pxd; `marks` are the bits of FrameMark, a byte a
+    frame."""
     cdef _Passing found = _Passing.__new__(_Passing)
     cdef Keys keys
-    cdef Owned blocks
     cdef int code
     if <uint64_t> len(marks) != replay.tables.n_frames:
         raise ValueError("need a mark for each frame")
@@ -391,9 +391,8 @@ def passing_keys(Replay replay not None, bytes marks) -> Keys:
     if code != OK:
         raise MemoryError
     keys = made(replay, _keying.BY_ROW)
-    blocks = numbers(0, replay.r.carried.len)
     if _keying.keys_rows(&keys.k, <const uint32_t*> found.p.of_event.data, 0,
-                         <const uint32_t*> blocks.buf.data) != OK:
+                         <const uint32_t*> found.p.of_carried.data) != OK:
         raise MemoryError
     return keys
 

@@ -8,6 +8,9 @@ of between two steps (an optimizer that is deleted) does not go in a step.
 
 A recording may end within a step. What is left of that one counts as the others of its stack do, if
 none of those outlived their steps.
+
+A step may call a closure, which runs the model (as Lightning's trainer does for each step): what is
+allocated there is the program's, and not the optimizer's.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -15,39 +18,44 @@ from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED
+from memreplay.engine.read.tables cimport A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, Carried
 
 cdef enum StackBit:
     ASKED = 1         # whether OPTIMIZER is known
     OPTIMIZER = 2     # an optimizer's step runs in a frame
     WENT = 4          # one of its allocations went in its step
     STAYED = 8        # one outlived it
+    CALLED = 16       # the step has called the program
 
 
 cdef void passing_init(Passing* p, const Replay* r) noexcept nogil:
     # What the caller knows (mark, frees_tell) is set afterwards; `p` is zero.
     p.replay = r
     buf_init(&p.of_event, 4)
+    buf_init(&p.of_carried, 4)
     buf_init(&p.of_stack, 1)
 
 
 cdef void passing_free(Passing* p) noexcept nogil:
     buf_free(&p.of_event)
+    buf_free(&p.of_carried)
     buf_free(&p.of_stack)
 
 
 cdef bint of_optimizer(Passing* p, uint32_t stack) noexcept nogil:
     cdef uint8_t* at = <uint8_t*> p.of_stack.data + stack
     cdef const uint32_t* ids
+    cdef bint program = False    # whether it's at work further in
     cdef size_t n = 0
     cdef size_t i
     if not at[0] & ASKED:
         at[0] |= ASKED
         ids = <const uint32_t*> span_at(&p.replay.tables.stacks, stack, &n)
         for i in range(n // 4):
-            if p.mark[ids[i]]:
-                at[0] |= OPTIMIZER
+            if p.mark[ids[i]] & OF_OPTIMIZER:
+                at[0] |= CALLED if program else OPTIMIZER
                 break
+            program |= (p.mark[ids[i]] & OF_PROGRAM) != 0
     return (at[0] & OPTIMIZER) != 0
 
 
@@ -69,6 +77,8 @@ cdef uint64_t walk(Passing* p) noexcept nogil:
         i -= 1
         if action[i] == A_ALLOC:
             if not of_optimizer(p, stack[i]):
+                if of_stack[stack[i]] & CALLED:
+                    out[i] = CALLED_BACK
                 tail = tail or i + 1
                 other = i
                 open = False
@@ -84,7 +94,7 @@ cdef uint64_t walk(Passing* p) noexcept nogil:
         if action[i] != A_ALLOC or (end[i] == NONE32 and other == r.events):
             continue
         if end[i] != NONE32 and action[end[i]] != A_ALLOC and end[i] <= last:
-            out[i] = 1
+            out[i] = IN_STEP
             of_stack[stack[i]] |= WENT
         else:
             of_stack[stack[i]] |= STAYED
@@ -100,16 +110,24 @@ cdef int passing_find(Passing* p) noexcept nogil:
     cdef const uint8_t* of_stack
     cdef uint64_t i
     cdef uint64_t tail
-    if buf_reserve(&p.of_event, r.events + 1) < 0 or buf_reserve(&p.of_stack, stacks + 1) < 0:
+    cdef const Carried* carried = <const Carried*> r.carried.data
+    if (buf_reserve(&p.of_event, r.events + 1) < 0 or buf_reserve(&p.of_stack, stacks + 1) < 0
+            or buf_reserve(&p.of_carried, r.carried.len + 1) < 0):
         return ERR_MEMORY
     p.of_event.len = r.events
     p.of_stack.len = stacks
+    p.of_carried.len = r.carried.len
     memset(p.of_event.data, 0, 4 * (r.events + 1))
     memset(p.of_stack.data, 0, stacks + 1)
+    memset(p.of_carried.data, 0, 4 * (r.carried.len + 1))
     tail = walk(p)
     of_stack = <const uint8_t*> p.of_stack.data
     for i in range(tail, r.events):
         if (action[i] == A_ALLOC and end[i] == NONE32
                 and of_stack[stack[i]] & (WENT | STAYED) == WENT):
-            (<uint32_t*> p.of_event.data)[i] = 1
+            (<uint32_t*> p.of_event.data)[i] = IN_STEP
+    for i in range(r.carried.len):
+        of_optimizer(p, carried[i].stack)
+        if of_stack[carried[i].stack] & CALLED:
+            (<uint32_t*> p.of_carried.data)[i] = CALLED_BACK
     return OK

@@ -23,6 +23,7 @@ STATE = [("_init_group", f"{TORCH}/optim/adamw.py", 175), *STEP]
 SQRT = [("_multi_tensor_adamw", f"{TORCH}/optim/adamw.py", 600), *STEP]
 FORWARD = [("forward", "/home/a/model.py", 3), MAIN]
 PLAIN = [MAIN]
+CLOSURE = [FORWARD[0], ("closure", "/home/a/train.py", 5), *STEP]
 
 
 def passing(snapshot: Any, kept: Any = "all") -> list[bool]:
@@ -84,6 +85,23 @@ def test_frames_that_do_not_count() -> None:
     assert passing(made.build(), "none") == [False]
 
 
+def test_what_a_step_calls_back_is_the_programs() -> None:
+    """As with LBFGS, and with Lightning's trainer, which passes all work as a closure."""
+    made = SnapshotBuilder().alloc(0x1000, 512, frames=CLOSURE).alloc(0x2000, 512, frames=STATE)
+    made.alloc(0x3000, 512, frames=SQRT).free(0x3000, 512, frames=STEP)
+    made.alloc(0x4000, 512, frames=CLOSURE).free(0x4000, 512, frames=CLOSURE)
+    assert passing(made.build()) == [False, False, True, False]
+    snap = mr.open(build.dump(made.build()))
+    usage = snap.replay(0).measure("requested")
+    found = Grouper(snap, "category").groups(usage, 5, 0)[0]
+    assert {group.label: group.bytes for group in found} == {
+        "activations": 1024,
+        "optimizer state": 512,
+    }
+    found = Grouper(snap, "phase").groups(usage, 5, 0)[0]
+    assert {group.label: group.bytes for group in found} == {"forward": 1024, "optimizer": 512}
+
+
 def test_no_optimizer() -> None:
     made = SnapshotBuilder().alloc(0x2000, 512, frames=FORWARD).free(0x2000, 512, frames=FORWARD)
     assert passing(made.build()) == [False]
@@ -97,7 +115,7 @@ def recordings(draw: st.DrawFn) -> Any:
     live: dict[int, Any] = {}
     for _ in range(draw(st.integers(1, 40))):
         address = 0x1000 * draw(st.integers(1, 8))
-        frames = draw(st.sampled_from((STATE, SQRT, SQRT, FORWARD, [])))
+        frames = draw(st.sampled_from((STATE, SQRT, SQRT, FORWARD, CLOSURE, [])))
         if draw(st.booleans()) and (address not in live or draw(st.integers(0, 9)) == 0):
             live[address] = frames
             made.alloc(address, 512, frames=frames)
