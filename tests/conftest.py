@@ -62,6 +62,16 @@ settings.register_profile("quick", deadline=None, print_blob=True, max_examples=
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
 
 
+LONGEST_NAME = 200_000  # characters
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a test whose name has a large parameter in it. pytest escapes each character, which
+    takes minutes under ASan, and prints and sends the name many times."""
+    if len(item.nodeid) > LONGEST_NAME:
+        raise pytest.UsageError(f"{item.nodeid[:200]}…: give its parameters ids")
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests are no garbage: without them each collection takes a fraction."""
     gc.collect()

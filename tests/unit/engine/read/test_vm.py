@@ -75,7 +75,11 @@ def test_constants() -> None:
     assert value_of(Ops().op("NEWFALSE")) is False
 
 
-@pytest.mark.parametrize("text", ["", "a", "é训练😀", "x" * 255, "y" * 256, "z" * 70_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "é训练😀", "x" * 255, "y" * 256, "z" * 70_000],
+    ids=["empty", "a", "wide", "255", "256", "70,000"],
+)
 def test_strings_of_every_opcode(text: str) -> None:
     data = text.encode()
     n = len(data)

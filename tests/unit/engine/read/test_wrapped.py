@@ -106,7 +106,9 @@ def test_ranks_as_keys() -> None:
         assert mr.open(data, pick=2).events_by_device == {0: 6}
 
 
-@pytest.mark.parametrize("between", [b"", b"\0", b"\0" * 3_000_000])
+@pytest.mark.parametrize(
+    "between", [b"", b"\0", b"\0" * 3_000_000], ids=["nothing", "a zero", "zeros"]
+)
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_pickles_one_after_the_other(protocol: int, between: bytes) -> None:
     first, second = build.dump(A, protocol), build.dump(B, protocol)
