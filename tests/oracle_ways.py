@@ -24,6 +24,7 @@ from memreplay.analysis.moments.annotations import spans
 from memreplay.snapshot.replay import Usage
 from tests import oracle
 from tests.oracle_before import likely
+from tests.oracle_ends import called_back, in_step
 from tests.oracle_origins import Recorded, plain_origin
 
 MODULES = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
@@ -43,6 +44,7 @@ class Named:
         self.usage = usage
         self.rules = rules
         self.events = oracle.trace_of(snapshot, usage.replay.device)
+        self.ends = in_step(snapshot, usage.replay.device)
         self.spans = spans(snap, usage.replay)
         self.file_rank, self.function_rank = ranks(snap.code)
         self.strings = {snap.text(i): i for i in range(snap.native.n_strings)}
@@ -152,8 +154,12 @@ class Named:
             "compile_context": self._carried("compile_context", row, carried),
             "user_metadata": self._carried("user_metadata", row, carried),
             "origin": self._origin(frames, row, carried),
+            "ends": None if carried else self.ends.get(row),
         }
+        asks = any(rule.ends is not None for rule in rules)
         for rule in rules:
+            if asks and rule.name.startswith("optimizer") and called_back(frames):
+                continue
             asked = own if rule.where == "own" else frames
             holds = rule.frames is None or any(
                 re.search(rule.frames, f"{file}:{function}") for function, file, _ in asked

@@ -28,6 +28,7 @@ def test_what_is_in_it() -> None:
     assert found[:5] == [(name, None, None) for name in ("held", "requested", *MEASURES[2:])]
     assert {category for _, category, _ in found if category} == {
         "optimizer state",
+        "optimizer temporaries",
         "backward",
         "activations",
         "parameters",  # likely: those of a late recording count in the same categories
