@@ -137,13 +137,15 @@ class Recorded(Staying):
 
     @once
     def usable_bytes(self) -> int | None:
-        """What the recording's card had for the program; None if nobody noted the card. What was
-        reserved on it, it had."""
+        """What the recording's card had for the program; None if nobody noted the card."""
         card = self.replay.card_bytes
-        if card is None:
-            return None
+        return None if card is None else self.usable_of(card)
+
+    def usable_of(self, card_bytes: int) -> int:
+        """What the recording's card had for the program if it has so much memory. What was
+        reserved on it, it had."""
         peak = self.replay.measure("reserved").peak.bytes
-        return max(self.replay.usable_bytes(card), min(peak, card))
+        return max(self.replay.usable_bytes(card_bytes), min(peak, card_bytes))
 
     @property
     def is_simulated(self) -> bool:

@@ -95,7 +95,8 @@ Examples:
     "--total-memory",
     type=SizeType(least=1),
     metavar="SIZE",
-    help="The device's memory (80GiB), to say when it runs out; by default what an oom event says.",
+    help="The card's memory (80GiB), of which CUDA itself takes some, to say when it runs out; by"
+    " default what the file says.",
 )
 @click.option(
     "--fail",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.analysis.steps.records import StepSource
+    from memreplay.commands.leaks.result import MemorySource
     from memreplay.snapshot.model import Frame
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -158,7 +159,6 @@ def device_leaks(
         trusted=trust.trusted,
         reasons=trust.reasons,
         total_memory=total_memory,
-        known_bytes=None if total_memory is not None else _known_total(usage.replay),
     )
 
 
@@ -266,7 +266,6 @@ class _Search:
         trusted: bool,
         reasons: tuple[str, ...],
         total_memory: int | None,
-        known_bytes: int | None,
     ) -> DeviceLeaks:
         """What is found there; no group where there are no steps."""
         usage, replay = self.usage, self.usage.replay
@@ -358,7 +357,7 @@ class _Search:
             old_count=old_count,
             old_bytes=old_bytes,
             runs_out=_runs_out(
-                everything, warm, leak_rate or whole_rate, total_memory, known_bytes, step_us
+                everything, warm, leak_rate or whole_rate, _memory(replay, total_memory), step_us
             ),
             trusted=trusted,
             reasons=reasons,
@@ -446,33 +445,43 @@ def _growing(summed: Summed, levels: list[int], young: list[int], warm: int) -> 
     return rate if grows else 0
 
 
+class _Memory(NamedTuple):
+    """The device's memory."""
+
+    total_bytes: int
+    usable_bytes: int
+    source: MemorySource
+
+
+def _memory(replay: Replay, given: int | None) -> _Memory | None:
+    """The card that was given, or what the program had at an oom event, or the card that the
+    recorder noted; None if nothing says."""
+    recorded = replay.recorded
+    if given is not None:
+        return _Memory(given, recorded.usable_of(given), "given")
+    usable = recorded.likely_total
+    if usable is None:
+        return None
+    if replay.oom_free or replay.card_bytes is None:
+        return _Memory(usable, usable, "oom")
+    return _Memory(replay.card_bytes, usable, "recorded")
+
+
 def _runs_out(
-    summed: Summed,
-    warm: int,
-    rate: int,
-    total_memory: int | None,
-    known_bytes: int | None,
-    step_us: int | None,
+    summed: Summed, warm: int, rate: int, memory: _Memory | None, step_us: int | None
 ) -> RunsOut | None:
     """From the highest of the later steps on; None without a leak, or where nothing says how much
     memory there is."""
-    total = known_bytes if total_memory is None else total_memory
-    if rate <= 0 or total is None:
+    if rate <= 0 or memory is None:
         return None
     peak = max(step.peak_bytes for step in summed.steps[warm:])
-    steps = max(0, total - peak) // rate
+    steps = max(0, memory.usable_bytes - peak) // rate
     return RunsOut(
-        total_bytes=total,
-        given=total_memory is not None,
+        total_bytes=memory.total_bytes,
+        usable_bytes=memory.usable_bytes,
+        source=memory.source,
+        given=memory.source == "given",
         peak_bytes=peak,
         steps=steps,
         after_us=None if step_us is None else steps * step_us,
     )
-
-
-def _known_total(replay: Replay) -> int | None:
-    """What the device has for this process: free and reserved at an oom event, the most of them;
-    else the card's memory, if memreplay's recorder noted it."""
-    reserved = replay.measure("reserved")
-    found = [n_bytes + reserved.bytes_at(event) for event, n_bytes in replay.oom_free.items()]
-    return max(found, default=replay.card_bytes)

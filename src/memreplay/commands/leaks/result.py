@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepSource
 from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName
 from memreplay.snapshot.record import Record
+
+MemorySource = Literal["given", "oom", "recorded"]
 
 
 class GrownGroup(Coded, frozen=True):
@@ -46,14 +50,18 @@ class GrownGroup(Coded, frozen=True):
     `total = torch.cat([total, new])`."""
 
 
-class RunsOut(Record, frozen=True):
+class RunsOut(Record, frozen=True, kw_only=True):
     """When memory ends if the leaks go on."""
 
     total_bytes: int
-    """The device's memory."""
+    """The device's memory; of an oom event only what the program had of it."""
+    usable_bytes: int
+    """What of that the program can have: the rest is CUDA's own."""
+    source: MemorySource
+    """Who says so: `--total-memory`, an oom event in the file (free and reserved), or what the
+    recorder noted of the card."""
     given: bool
-    """Whether `--total-memory` says so; else an oom event in the file does, or what the recorder
-    noted of the card."""
+    """Whether `--total-memory` says so."""
     peak_bytes: int
     """The highest peak of a judged step."""
     steps: int

@@ -165,14 +165,23 @@ def _part_pairs(report: LeaksReport) -> list[tuple[str, str]]:
 
 
 def _runs_out(found: RunsOut, unit: str) -> str:
-    where = "as given" if found.given else "as the file says"
-    total = f"{size(found.total_bytes)} ({where})"
+    total = f"{size(found.usable_bytes)} ({_whose(found)})"
     if found.steps == 0:
         return f"now: the peak of {size(found.peak_bytes)} leaves nothing of {total}"
     after = f"in {counted(found.steps, f'more {unit}')}"
     if found.after_us is not None:
         after += f", about {duration(found.after_us)}"
     return f"{after}, at the peak of {size(found.peak_bytes)} in {total}"
+
+
+def _whose(found: RunsOut) -> str:
+    if found.source == "oom":
+        return "free and reserved at an oom event"
+    card = "the card as given" if found.given else "the recording's card"
+    context = found.total_bytes - found.usable_bytes
+    if not context:
+        return card
+    return f"{card}, {size(found.total_bytes)}, less an estimated {size(context)} for CUDA itself"
 
 
 def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:

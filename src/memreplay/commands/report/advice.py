@@ -283,14 +283,14 @@ def _of_settings(facts: Facts) -> Iterator[Advice]:
 
 
 def _of_reserved(device: DeviceOverview) -> Iterator[Advice]:
-    total = device.total_bytes
+    usable = device.usable_bytes
     if (
         device.total_known
-        and total is not None
-        and device.reserved_peak_bytes >= FULL_SHARE * total
+        and usable is not None
+        and device.reserved_peak_bytes >= FULL_SHARE * usable
         and not device.ran_out
     ):
-        yield Advice("near_full", bytes=device.reserved_peak_bytes, of_bytes=total)
+        yield Advice("near_full", bytes=device.reserved_peak_bytes, of_bytes=usable)
 
 
 def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:

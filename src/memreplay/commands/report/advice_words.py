@@ -60,7 +60,8 @@ WORDS = {
     "kv_cache": "it holds {held}. Limit the length or the number of sequences, or store 8 bits for"
     " 16: that saves about {saved}",
     "expandable_segments": "{setting} reserves {about}{saved} less, as simulated",
-    "near_full": "{bytes} of {of} was reserved at the peak; {left} was left",
+    "near_full": "{bytes} of the {of} that the program can have was reserved at the peak; {left}"
+    " was left",
     "record_earlier": "{held} was allocated before the recording;"
     f" call {_RECORD}() first thing in the program to see by which code",
     "record_stacks": "none of {events} has a stack, so nothing says which code held the memory;"

@@ -63,7 +63,8 @@ Examples:
     "total",
     type=SizeType(least=1),
     metavar="SIZE",
-    help="The card's memory (80GiB), to say how close the run came to it.",
+    help="The card's memory (80GiB), of which CUDA itself takes some, to say how close the run came"
+    " to it.",
 )
 @config_options
 @reading_options

@@ -28,7 +28,7 @@ from memreplay.snapshot.recorded_allocator import unused_bytes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.commands.oom.result import OomReport
+    from memreplay.commands.oom.result import DeviceOoms, OomReport
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.commands.steps.result import DeviceSteps
     from memreplay.snapshot.replay import Replay, Usage
@@ -156,6 +156,7 @@ def _device(
         reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
         total_bytes=None if oom is None else oom.total_bytes,
         total_known=oom is not None and oom.total_known,
+        usable_bytes=_usable(replay, oom),
         annotations=peak.annotations,
         step=_step_at(parts["steps"], peak.event_index),
         category=_category_at(replay, peak.event_index, grouper),
@@ -174,6 +175,13 @@ def _device(
         commands=tuple(one.command for one in commands),
         command_reasons=tuple(one.reason for one in commands),
     )
+
+
+def _usable(replay: Replay, oom: DeviceOoms | None) -> int | None:
+    """What of the card the program could have; what was seen of one that is not known, it had."""
+    if oom is None or oom.total_bytes is None or not oom.total_known:
+        return None if oom is None else oom.total_bytes
+    return replay.recorded.usable_of(oom.total_bytes)
 
 
 def _reason(text: str) -> str:

@@ -86,6 +86,8 @@ class DeviceOverview(Record, frozen=True, kw_only=True):
     """Whether it is exact."""
     total_bytes: int | None
     total_known: bool
+    usable_bytes: int | None
+    """What of that the program can have: the rest is CUDA's own. Null if nothing is known."""
     annotations: tuple[str, ...]
     """The annotations that are open at the peak, the outermost first."""
     step: PeakStep | None

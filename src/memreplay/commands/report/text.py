@@ -214,11 +214,14 @@ def _reserved(device: DeviceOverview) -> str:
     if device.reserved_exactness == "estimated":
         doubted = _others_doubted(device) or not device.peak.trusted
         about = " (not trustworthy)" if doubted else " (estimated)"
-    if device.total_bytes is None:
+    if device.total_bytes is None or device.usable_bytes is None:
         return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
-    part = percent(share(device.reserved_peak_bytes, device.total_bytes))
+    part = percent(share(device.reserved_peak_bytes, device.usable_bytes))
     least = "" if device.total_known else "at least "
-    return f"{reserved}{about} at most, {part} of a card of {least}{size(device.total_bytes)}"
+    card = f"a card of {least}{size(device.total_bytes)}"
+    if device.usable_bytes < device.total_bytes:
+        card = f"the {size(device.usable_bytes)} that {card} has for the program"
+    return f"{reserved}{about} at most, {part} of {card}"
 
 
 def _peak(device: DeviceOverview) -> str:

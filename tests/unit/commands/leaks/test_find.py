@@ -15,6 +15,7 @@ from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.commands.leaks.text import grew_late
 from memreplay.errors import UsageError
+from memreplay.snapshot.cards import context_bytes
 from memreplay.snapshot.model import Filters
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
@@ -144,7 +145,8 @@ def test_when_memory_runs_out() -> None:
     device = device_of(training(), total_memory=GIB)
     assert device.runs_out is not None
     peak = mr.open(training()).replay().peak.bytes
-    assert device.runs_out.steps == (GIB - peak) // (64 * KIB)
+    usable = GIB - context_bytes(GIB)
+    assert device.runs_out.steps == (usable - peak) // (64 * KIB)
     assert device.step_us is not None
     assert device.runs_out.after_us == device.runs_out.steps * device.step_us
     assert device_of(training(), total_memory=MIB).runs_out.steps == 0  # type: ignore[union-attr]
@@ -161,6 +163,33 @@ def test_an_oom_event_says_how_much_memory_there_is(free: tuple[int, ...]) -> No
     device = device_of(build.dump(snapshot))
     assert device.runs_out is not None
     assert (device.runs_out.total_bytes, device.runs_out.given) == (reserved + 5 * MIB, False)
+    # What the driver had for the program is without the context already.
+    assert (device.runs_out.usable_bytes, device.runs_out.source) == (reserved + 5 * MIB, "oom")
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_memory_runs_out_where_a_simulation_of_the_card_ends_too(noted: bool) -> None:
+    snapshot = leaky.snapshot(leaky.Options(steps=20))
+    if noted:
+        snapshot["memreplay"] = {"cards": [{"name": "NVIDIA L4", "total_bytes": GIB}]}
+    snap = mr.open(build.dump(snapshot))
+    (device,) = leaks_report(snap, total_memory=None if noted else GIB).devices
+    (simulated,) = mr.simulate(snap, card_bytes=None if noted else GIB).devices
+    assert device.runs_out is not None
+    assert simulated.total_bytes is not None
+    assert device.runs_out.total_bytes == GIB
+    assert device.runs_out.usable_bytes == simulated.total_bytes < GIB
+    assert device.runs_out.source == ("recorded" if noted else "given")
+    left = simulated.total_bytes - device.runs_out.peak_bytes
+    assert device.runs_out.steps == left // (64 * KIB)
+
+
+def test_of_npus_no_context_is_known() -> None:
+    snapshot = leaky.snapshot(leaky.Options(steps=20))
+    snapshot["allocator_settings"] = {"PYTORCH_NPU_ALLOC_CONF": ""}
+    device = device_of(build.dump(snapshot), total_memory=GIB)
+    assert device.runs_out is not None
+    assert device.runs_out.usable_bytes == device.runs_out.total_bytes == GIB
 
 
 def test_stacks_that_take_turns_show_in_the_whole() -> None:

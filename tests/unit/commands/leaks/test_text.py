@@ -12,7 +12,7 @@ import leaky
 import memreplay as mr
 from memreplay.analysis.steps.records import StepSource
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.result import LeaksReport, RunsOut
+from memreplay.commands.leaks.result import LeaksReport, MemorySource, RunsOut
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.render.plain import render_plain
 
@@ -102,13 +102,20 @@ def test_no_leak() -> None:
 
 def test_when_memory_runs_out() -> None:
     made = text(report(total_memory=GIB))
-    assert "runs out  in 16,0" in made
-    assert "(as given)" in made
+    assert "runs out  in 13,874 more steps" in made
+    assert " in 890.9 MiB (the card as given, 1.0 GiB," in made
     assert "--total-memory" not in made
-    none = changed(report(), runs_out=RunsOut(GIB, False, 2 * GIB, 0, None))
-    assert "now: the peak of 2.0 GiB leaves nothing of 1.0 GiB (as the file says)" in none
-    soon = changed(report(), runs_out=RunsOut(GIB, True, 2, 1, None))
-    assert "in 1 more step, at the peak of 2 B" in soon
+    none = changed(report(), runs_out=out(source="oom", peak_bytes=2 * GIB, steps=0))
+    assert "now: the peak of 2.0 GiB leaves nothing of 1.0 GiB (free and reserved at an" in none
+    soon = changed(report(), runs_out=out(source="given", peak_bytes=2, steps=1))
+    assert "in 1 more step, at the peak of 2 B in 1.0 GiB (the card as given)" in soon
+    noted = changed(report(), runs_out=out(source="recorded", peak_bytes=2, usable_bytes=GIB // 2))
+    assert "(the recording's card, 1.0 GiB, less an estimated 512.0 MiB for CUDA itself)" in noted
+
+
+def out(*, source: MemorySource, **others: int) -> RunsOut:
+    sizes = {"total_bytes": GIB, "usable_bytes": GIB, "steps": 1, **others}
+    return RunsOut(source=source, given=source == "given", after_us=None, **sizes)
 
 
 def test_leaks_that_are_not_shown() -> None:

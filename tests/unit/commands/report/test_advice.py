@@ -22,6 +22,7 @@ from memreplay.commands.report.advice import (
 )
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.result import Advice, DeviceOverview
+from memreplay.snapshot.cards import context_bytes
 from memreplay.snapshot.model import Frame
 from tests import build
 from tests.build import SnapshotBuilder
@@ -175,11 +176,25 @@ def test_that_the_popular_setting_brings_nothing_is_said_where_much_is_unused() 
 def test_a_card_that_is_nearly_full() -> None:
     device = example("transformer_step", total_known=True)
     total = round(device.reserved_peak_bytes / (FULL_SHARE + 0.01))
-    assert names(replace(device, total_bytes=total))["near_full"].of_bytes == total
+    assert names(replace(device, usable_bytes=total))["near_full"].of_bytes == total
     room = round(device.reserved_peak_bytes / (FULL_SHARE - 0.01))
-    assert "near_full" not in names(replace(device, total_bytes=room))
+    assert "near_full" not in names(replace(device, usable_bytes=room))
     # What was seen of it at an out-of-memory event is not the card.
-    assert "near_full" not in names(replace(device, total_bytes=total, total_known=False))
+    assert "near_full" not in names(replace(device, usable_bytes=total, total_known=False))
+
+
+def test_a_card_is_nearly_full_without_what_cuda_takes_of_it() -> None:
+    path = ROOT / "tests/data/transformer_step.pkl.gz"
+    (device,) = overview(mr.open(path)).devices
+    # Less than 90% of this card were reserved, but more of what it has for a program.
+    usable = round(device.reserved_peak_bytes / (FULL_SHARE + 0.005))
+    card = usable + context_bytes(usable)
+    assert device.reserved_peak_bytes < FULL_SHARE * card
+    (device,) = overview(mr.open(path), total_memory=card).devices
+    assert device.usable_bytes == usable
+    assert "near_full" in [one.name for one in device.advice]
+    (simulated,) = mr.simulate(mr.open(path), card_bytes=card).devices
+    assert simulated.total_bytes == device.usable_bytes
 
 
 def test_a_request_that_failed() -> None:
