@@ -29,6 +29,7 @@ import sys
 from typing import NamedTuple, TypeGuard
 
 from memreplay.errors import UsageError
+from memreplay.snapshot.backends import VARIABLES
 from memreplay.snapshot.settings import STEPS, block_rules
 
 MIB = 1 << 20
@@ -108,7 +109,7 @@ def recorded_settings(found: dict[str, object]) -> AllocatorSettings:
     what one before it set of large segments or the memory fraction is not in it, nor is what
     torch.cuda.set_per_process_memory_fraction() set.
     """
-    text = found.get("PYTORCH_CUDA_ALLOC_CONF", found.get("PYTORCH_ALLOC_CONF"))
+    text = next((found[name] for name in VARIABLES if name in found), None)
     said = AllocatorSettings()
     if isinstance(text, str) and 0 < len(text) <= _LONGEST:
         said = _Reading(said, exact=False).read(text)

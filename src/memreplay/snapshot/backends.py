@@ -43,8 +43,10 @@ NPU = Backend(
     pad_bytes=32,
     align_bytes=16 << 10,
 )
-NPU_UNPADDED = NPU._replace(pad_bytes=0)
+NPU_UNPADDED = NPU._replace(name="NPU-unpadded", pad_bytes=0)
 """Of newer chips."""
+
+BACKENDS = {one.name: one for one in (CUDA, XPU, NPU, NPU_UNPADDED)}
 
 VARIABLES = (CUDA.variable, "PYTORCH_ALLOC_CONF", XPU.variable, NPU.variable)
 """Where settings may stand, as keys of a snapshot's `allocator_settings`, too."""
@@ -63,11 +65,15 @@ class Evidence(NamedTuple):
     """Final blocks whose size is their request rounded, and not their request and 32 bytes."""
     padded: int
     """Final blocks that are the other way round."""
+    noted: str | None = None
+    """The backend's name in a file that memreplay wrote (`BACKENDS`)."""
 
 
 def likely(found: Evidence) -> tuple[Backend, ...]:
     """The backends that may have written the file. Where there are several, the trace tells: it
     contradicts all but one."""
+    if found.noted in BACKENDS:
+        return (BACKENDS[found.noted],)
     is_npu = found.npu_actions or NPU.variable in found.settings or NPU.code in found.code
     if is_npu:
         return NPU, NPU_UNPADDED

@@ -12,6 +12,7 @@ import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
 from memreplay.snapshot.alloc_conf import spelled
+from memreplay.snapshot.backends import VARIABLES
 from memreplay.snapshot.cards import context_bytes, usable_bytes
 from memreplay.snapshot.settings import STEPS
 
@@ -86,8 +87,8 @@ def _prelude(
     made: dict[str, object] = {"segments": [], "device_traces": [], "external_annotations": []}
     for settings in {one.settings for one in found.values()}:  # which all have
         made["allocator_settings"] = {
-            **snap.settings,
-            "PYTORCH_CUDA_ALLOC_CONF": spelled(settings),
+            **{name: value for name, value in snap.settings.items() if name not in VARIABLES},
+            snap.backend.variable: spelled(settings),
             "max_split_size": settings.max_split_bytes,
             "garbage_collection_threshold": settings.collect_threshold,
             "expandable_segments": settings.expandable,
@@ -108,6 +109,7 @@ def _notes(
     """What the recorder noted of the same allocations and steps, and the simulated card."""
     notes = {name: snap.recorder[name] for name in _KEPT_NOTES if name in snap.recorder}
     notes["recorder"] = "simulate"
+    notes["backend"] = snap.backend.name
     notes["simulated"] = {
         "reasons": sorted({reason for one in found.values() for reason in one.reasons})
     }

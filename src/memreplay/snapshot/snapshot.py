@@ -481,6 +481,7 @@ class Snapshot(Staying):
                 ),
                 plain=plain,
                 padded=padded,
+                noted=_noted_backend(self.native),
             )
         )
 
@@ -508,6 +509,16 @@ class Snapshot(Staying):
 
 # How _core.read() spells the kinds of Moment.
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
+
+
+def _noted_backend(native: _core.Tables) -> str | None:
+    """What memreplay said of the backend when it wrote the file."""
+    try:
+        own = native.kept("memreplay")
+    except LimitError:  # whoever needs what is noted says so
+        return None
+    noted = own.get("backend") if isinstance(own, dict) else None
+    return noted if isinstance(noted, str) else None
 
 
 def _card(native: _core.Tables, device: int) -> Noted:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 import memreplay as mr
+from memreplay.commands.slice.find import cut
 from memreplay.snapshot.backends import CUDA, NPU, NPU_UNPADDED, XPU, Backend, Evidence, likely
+from memreplay.snapshot.retold import retold
 from tests import build
-from tests.allocator import KIB, MIB, Machine, Settings, Stack
+from tests.allocator import GIB, KIB, MIB, Machine, Settings, Stack
 
 NOTHING = Evidence(frozenset(), False, frozenset(), 0, 0)
 STACK: Stack = (("step", "/env/torch_npu/npu/memory.py", 1), ("main", "train.py", 2))
@@ -29,6 +31,10 @@ XPU_STACK: Stack = (("step", "/env/torch/xpu/memory.py", 1), ("main", "train.py"
         (NOTHING._replace(code=frozenset({"/torch_npu/"})), (NPU, NPU_UNPADDED)),
         (NOTHING._replace(code=frozenset({"/torch/xpu/"})), (XPU,)),
         (NOTHING._replace(settings=frozenset({XPU.variable})), (XPU,)),
+        (NOTHING._replace(noted="NPU", plain=3), (NPU,)),
+        (NOTHING._replace(noted="NPU-unpadded", padded=3), (NPU_UNPADDED,)),
+        (NOTHING._replace(noted="CUDA", npu_actions=True), (CUDA,)),
+        (NOTHING._replace(noted="a toaster", padded=3), (NPU,)),
     ],
 )
 def test_likely(found: Evidence, want: tuple[Backend, ...]) -> None:
@@ -79,6 +85,49 @@ def test_it_is_told_by_stacks_blocks_or_the_trace(
     assert replay.settings.expandable is expandable
     assert replay.recorded.reproduced
     assert replay.recorded.own.misplaced == 0
+
+
+BY_BACKEND = {
+    "cuda": (Settings(), (), CUDA),
+    "npu": (Settings(npu=True), STACK, NPU),
+    "npu by its blocks": (Settings(npu=True), (), NPU),
+    "newer npu": (Settings(), STACK, NPU_UNPADDED),
+    "xpu": (Settings(), XPU_STACK, XPU),
+}
+
+
+@pytest.mark.parametrize("freed", [False, True])
+@pytest.mark.parametrize("kind", BY_BACKEND)
+def test_what_is_written_without_stacks_is_read_as_of_the_same_backend(
+    kind: str, freed: bool
+) -> None:
+    settings, stack, want = BY_BACKEND[kind]
+    snap = mr.open(build.dump(recorded(settings, freed=freed, stack=stack)))
+    found = snap.replay(0).simulate("max_split_size_mb:64")
+    for one in (snap, retold(snap, {0: found})):
+        again = mr.open(b"".join(cut(one, strip="all")[1]))
+        assert again.backend == again.replay(0).backend == want
+        assert again.replay(0).recorded.reproduced
+        # And of that once more, with hardly anything left to tell it by.
+        last = mr.open(b"".join(cut(again, min_bytes=GIB)[1]))
+        assert last.backend == want
+    simulated = retold(snap, {0: found})
+    assert simulated.settings[want.variable] == "max_split_size_mb:64"
+    assert simulated.replay(0).settings == found.settings
+
+
+@pytest.mark.parametrize("backend", [CUDA, XPU, NPU])
+def test_settings_are_read_from_the_variable_of_the_backend(backend: Backend) -> None:
+    made = build.SnapshotBuilder().build()
+    made["segments"] = build.SnapshotBuilder().segment(2**40, MIB, blocks=[]).build()["segments"]
+    made["allocator_settings"] = {backend.variable: "large_segment_size_mb:40"}
+    assert mr.open(build.dump(made)).replay(0).settings.large_segment_bytes == 40 * MIB
+
+
+@pytest.mark.parametrize("own", [{"backend": []}, {"backend": "?"}, [], {"a": [[]] * 200_000}])
+def test_a_note_of_the_backend_that_makes_no_sense_is_none(own: object) -> None:
+    made = {**recorded(Settings(npu=True), freed=False), "memreplay": own}
+    assert mr.open(build.dump(made)).backend == NPU
 
 
 def test_settings_that_say_nothing_of_expandable_segments_do_not_make_mixed_ones_expandable() -> (

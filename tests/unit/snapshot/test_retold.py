@@ -131,6 +131,7 @@ def test_the_simulated_card_and_settings_are_noted() -> None:
     found = snap.replay(0).simulate("expandable_segments:True")
     again = retold(snap, {0: found})
     assert again.recorder == {
+        "backend": "CUDA",
         "cards": [{"total_bytes": 2**30}],
         "recorder": "simulate",
         "simulated": {"reasons": []},

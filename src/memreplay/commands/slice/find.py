@@ -35,12 +35,15 @@ def cut(
     stripped = _stripped(snap, strip)
     excerpts = [_excerpt(snap.replay(device), stripped, min_bytes) for device in snap.devices]
     devices = tuple(_device(snap, excerpt) for excerpt in excerpts)
-    noted = noted_of(snap, excerpts, frames=strip != "all")
-    values = [
-        (key, json.dumps(noted if name == "memreplay" else value))
-        for name, key in KEPT.items()
+    kept = {
+        name: value
+        for name in KEPT
         if (value := snap.kept(name)) is not None and not _in_settings(snap, name)
-    ]
+    }
+    noted = noted_of(snap, excerpts, frames=strip != "all")
+    if noted or "memreplay" in kept:
+        kept["memreplay"] = noted
+    values = [(KEPT[name], json.dumps(value)) for name, value in kept.items()]
     pickled = _slicing.Pickled(
         snap.native,
         excerpts,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memreplay.snapshot.backends import CUDA
+
 if TYPE_CHECKING:
     from memreplay.engine.write._slicing import Excerpt
     from memreplay.snapshot.recorded import Recorded
@@ -18,6 +20,9 @@ def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) ->
     own = dict(snap.recorder)
     if not frames:
         own.pop("source_lines", None)
+    # Blocks and stacks tell the backend, and a slice may have neither.
+    if snap.backend is not CUDA:
+        own["backend"] = snap.backend.name
     noted = own.pop("allocations", None)
     steps = own.pop("steps", None)
     by_device = {excerpt.holding.replay.device: excerpt for excerpt in excerpts}
