@@ -2,8 +2,11 @@
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.read cimport sparse as _sparse
 from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.base.cursor cimport Cursor
 from memreplay.engine.base.hashmap cimport Spans
+from memreplay.engine.base.limits cimport Limits
 from memreplay.engine.base.status cimport Status
+from memreplay.engine.read.intake cimport Intake
 
 cdef class Tables:
     cdef _tables.Tables t
@@ -20,4 +23,5 @@ cdef class Tables:
     cdef object _numbers(self, name, const _sparse.Sparse* s, bytes fmt)
 
 cdef uint64_t new_seed()
+cdef Limits begin_reading(_tables.Tables* t, Intake intake, limits, Cursor* start) except *
 cdef object error_of(const Status* status, uint64_t events=*, uint64_t segments=*)

@@ -18,6 +18,7 @@ from memreplay.engine.base.cursor cimport Cursor, cursor_offset
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay.engine.read.intake cimport Intake
+from memreplay.engine.read.opcodes cimport EMPTY_DICT, EMPTY_LIST, MARK, PROTO
 from memreplay.engine.read.keys cimport S_ACTION, S_STATE, key_name
 from memreplay.engine.base.limits cimport Limits
 from memreplay.engine.base.status cimport (
@@ -169,6 +170,16 @@ cdef class Tables:
     def found_snapshots(self) -> int:
         """How many snapshots the file holds: 0 of segments alone, as a list."""
         return self.t.found
+
+    @property
+    def unknown_keys(self) -> bool:
+        """Whether the snapshot's dict may have items that nobody knows: they are in no table."""
+        return self.t.unknown_keys
+
+    @property
+    def adopted_at(self) -> int:
+        """The byte of a pickle's stream at which the snapshot's first list begins."""
+        return self.t.adopted_at
 
     def found_names(self) -> list:
         """Under which key each of the first few snapshots stands; None of one that has none."""
@@ -441,10 +452,14 @@ cdef class Tables:
         raise KeyError(table)
 
 
+cdef inline bint is_padding(uint8_t byte) noexcept:
+    return byte == 0 or byte == 9 or byte == 10 or byte == 13 or byte == 32
+
+
 cdef bint is_json(const Cursor* cur) noexcept:
     # A pickle begins with none of these bytes. White space may precede JSON.
     cdef const uint8_t* p = cur.p
-    while p < cur.end and (p[0] == 32 or p[0] == 9 or p[0] == 10 or p[0] == 13):
+    while p < cur.end and p[0] and is_padding(p[0]):
         p += 1
     return p < cur.end and (p[0] == 123 or p[0] == 91 or p[0] == 0xEF)
 
@@ -470,12 +485,15 @@ cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) ex
 
 
 cdef bint another(Intake intake, Cursor* at) except -1:
-    # Whether another pickle (of protocol 2 or later) follows, after zeros maybe.
+    # Whether another pickle may follow, after zeros or white space: PROTO, or what a dict, a list or
+    # a tuple begins with in the protocols that have no PROTO. Of anything else a file has behind
+    # its pickle nobody needs to know.
     while True:
-        while at.p < at.end and at.p[0] == 0:
+        while at.p < at.end and is_padding(at.p[0]):
             at.p += 1
         if at.p < at.end:
-            return at.p[0] == 0x80
+            return (at.p[0] == PROTO or at.p[0] == EMPTY_DICT or at.p[0] == EMPTY_LIST
+                    or at.p[0] == MARK)
         if at.eof:
             return False
         intake.refill(at, 1)
@@ -526,6 +544,21 @@ cdef int read_json(Tables out, Intake intake, const Cursor* start, const Limits*
     return code
 
 
+cdef Limits begin_reading(_tables.Tables* t, Intake intake, limits, Cursor* start) except *:
+    # Tables to read into, within these limits (see read()), and the first window of the input.
+    cdef Limits limit
+    (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
+     limit.devices) = limits
+    _tables.tables_init(t, new_seed())
+    t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
+    t.max_devices = min(limit.devices, <uint64_t> _tables.MAX_DEVICES)
+    if t.status.code != OK:
+        raise MemoryError
+    memset(start, 0, sizeof(Cursor))
+    intake.refill(start, 1)
+    return limit
+
+
 def read(
     readinto, limits, progress=None, salvage=False, bounds=None, ahead=None, then=None, pick=0
 ) -> Tables:
@@ -562,22 +595,13 @@ def read(
     cdef Tables out = Tables.__new__(Tables)
     cdef Intake intake = Intake(readinto, ahead, progress)
     cdef Cursor start
-    cdef Limits limit
+    cdef Limits limit = begin_reading(&out.t, intake, limits, &start)
     cdef int code
-    (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
-     limit.devices) = limits
-    _tables.tables_init(&out.t, new_seed())
-    out.t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
     out.t.pick = <uint64_t> pick
-    out.t.max_devices = min(limit.devices, <uint64_t> _tables.MAX_DEVICES)
-    if out.t.status.code != OK:
-        raise MemoryError
     if bounds is not None:
         (out.t.range.start_kind, out.t.range.start, out.t.range.stop_kind, out.t.range.stop,
          out.t.range.device) = bounds
         out.t.range.on = True
-    memset(&start, 0, sizeof(Cursor))
-    intake.refill(&start, 1)
     if is_json(&start):
         code = read_json(out, intake, &start, &limit)
     else:

@@ -95,18 +95,22 @@ def command(file: str, reading: Reading, asked: Asked) -> int:
 
     named, packing = by_name(asked.output or "")
     check_output(asked.output, force=asked.force, read=[file], binary=True)
+    fmt: Format = asked.fmt or named or "pickle"
 
     def work() -> tuple[Sliced, Iterator[bytes]]:
         from memreplay.commands.slice.find import cut
+        from memreplay.commands.slice.unknown import unknown_of
 
         with opened(file, reading) as snapshot:
-            return cut(snapshot, min_bytes=asked.min_bytes, strip=asked.strip)
+            stripped = asked.strip is not None
+            unknown = unknown_of(snapshot, file, reading, stripped=stripped, fmt=fmt)
+            return cut(snapshot, min_bytes=asked.min_bytes, strip=asked.strip, unknown=unknown)
 
     made, exit_code = attempt(file, work)
     if made is None:
         return exit_code
     sliced, pieces = made
-    if (asked.fmt or named) == "json":
+    if fmt == "json":
         from memreplay.snapshot.conversion import as_json
 
         pieces = as_json(b"".join(pieces))

@@ -16,6 +16,7 @@ from memreplay.snapshot.snapshot import KEPT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from memreplay.commands.slice.unknown import Unknown
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -23,14 +24,19 @@ Strip = Literal["all", "plumbing"]
 
 
 def cut(
-    snap: Snapshot, *, min_bytes: int = 0, strip: Strip | None = None
+    snap: Snapshot,
+    *,
+    min_bytes: int = 0,
+    strip: Strip | None = None,
+    unknown: Unknown | None = None,
 ) -> tuple[Sliced, Iterator[bytes]]:
     """What was read as a snapshot of its own: what it is, and its bytes, about a MiB at a time.
 
     It is a pickle of protocol 4 with the events that were read, the segments as they are after the
     last of them, and what was live before the first. Of the same input the same bytes. With
     `min_bytes` allocations below it are left out; `strip` leaves frames out: "all", or those of
-    "plumbing". Raises LimitError for allocator settings that are no settings.
+    "plumbing". `unknown` are keys that memreplay doesn't read, which stay as they are. Raises
+    LimitError for allocator settings that are no settings.
     """
     stripped = _stripped(snap, strip)
     excerpts = [_excerpt(snap.replay(device), stripped, min_bytes) for device in snap.devices]
@@ -51,8 +57,11 @@ def cut(
         _annotations(snap),
         values,
         1 + max((device for device, _, _, _ in snap.native.traces()), default=-1),
+        None if unknown is None else unknown.items,
+        () if unknown is None else unknown.chosen,
     )
-    return Sliced(snap.file, devices), pickled
+    left_out = () if unknown is None else unknown.left_out
+    return Sliced(snap.file, devices, left_out), pickled
 
 
 def _in_settings(snap: Snapshot, name: str) -> bool:

@@ -31,8 +31,17 @@ class SlicedDevice(Record, frozen=True):
     settled_stop: int | None
 
 
+class LeftOut(Record, frozen=True):
+    """A key of the snapshot that memreplay doesn't read and that isn't in the slice: its name as
+    JSON, or None for all such keys, and why."""
+
+    key: str | None
+    why: str
+
+
 class Sliced(Record, frozen=True):
     """All devices of a slice, ascending."""
 
     file: str
     devices: tuple[SlicedDevice, ...]
+    left_out: tuple[LeftOut, ...] = ()

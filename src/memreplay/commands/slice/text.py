@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from memreplay.commands.slice.result import Sliced, SlicedDevice
 from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
+
+SHOWN_KEYS = 5
 
 
 def lines(sliced: Sliced) -> Iterator[str]:
@@ -14,6 +17,12 @@ def lines(sliced: Sliced) -> Iterator[str]:
         yield f"device {device.device}: {_events(device)}{_leading(device)}{_small(device)}"
         if device.pending_blocks:
             yield _pending(device)
+    for one in sliced.left_out[:SHOWN_KEYS]:
+        what = "keys that memreplay doesn't read" if one.key is None else f"the key {one.key}"
+        be = "are" if one.key is None else "is"
+        yield f"warning: {clean(what)} {be} left out: {clean(one.why)}; memreplay convert keeps all"
+    if (more := len(sliced.left_out) - SHOWN_KEYS) > 0:
+        yield f"warning: {counted(more, 'more key')} left out"
 
 
 def _events(device: SlicedDevice) -> str:

@@ -57,6 +57,12 @@ _LONGEST_NAME = 40  # characters of a key in an error
 # What Python programs save by accident, by the package it comes from: no sign of an attack.
 USUAL = {"collections", "datetime", "decimal", "numpy", "pathlib", "torch"}
 
+OWN_COPY = "PyTorch does not write it so; dump it again, or give each part its own copy"
+ONLY_KEY = "unknown data with only a key of the snapshot's own"  # as opening.pxd spells it
+SINGLE_KEY = (
+    "under a key of your own, a dict with only a key such as 'segments' must stand after the"
+    " snapshot's own keys, or have a second key; and no lists of the snapshot's own"
+)
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
 RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
 DAMAGED = "the file is damaged, or not a snapshot"
@@ -224,5 +230,5 @@ def diagnose(
         f"not built like a memory snapshot: {detail}",
         offset=offset,
         opcode=name,
-        hint="PyTorch does not write it so; dump it again, or give each part its own copy",
+        hint=SINGLE_KEY if detail == ONLY_KEY else OWN_COPY,
     )

@@ -6,7 +6,7 @@ No algorithm is in here.
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay._core cimport error_of, new_seed
+from memreplay._core cimport begin_reading, error_of, new_seed
 from memreplay.engine.base.cursor cimport Cursor
 from memreplay.engine.base.hashmap cimport span_at, spans_len
 from memreplay.engine.base.limits cimport Limits
@@ -111,16 +111,10 @@ def read(readinto, limits, progress=None, ahead=None) -> Profile:
     cdef Intake intake = Intake(readinto, ahead, progress)
     cdef _json.JSONReader reader
     cdef Cursor start
-    cdef Limits limit
+    cdef Limits limit = begin_reading(&out.t, intake, limits, &start)
     cdef int code
-    (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
-     limit.devices) = limits
-    _tables.tables_init(&out.t, new_seed())
-    out.t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
-    if out.t.status.code != OK or _rows.profile_init(&out.p, &out.t) != OK:
+    if _rows.profile_init(&out.p, &out.t) != OK:
         raise MemoryError
-    memset(&start, 0, sizeof(Cursor))
-    intake.refill(&start, 1)
     code = _json.json_init(&reader, &out.t, &limit)
     reader.cur = start
     reader.profile = &out.p

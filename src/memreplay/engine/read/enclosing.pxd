@@ -1,6 +1,7 @@
 # The role of a value in a pickle's dict, which may show that the dict is a snapshot: wrapped.pxd.
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.keys cimport role_of_value
+from memreplay.engine.read.opening cimport was_opened
 from memreplay.engine.read.stack cimport POSITION, values
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.value cimport *
@@ -53,7 +54,7 @@ cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
     cdef size_t i
     if owner.kind == V_ROOT:
         if not t.adopted:
-            settle_snapshot(owner, count_snapshot(t, name))
+            settle_snapshot(t, owner, count_snapshot(t, name))
         return
     if at > DEEPEST_WRAPPED or not (
             (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
@@ -66,7 +67,7 @@ cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
             make_unknown(&s[i])
         forget_bare_list(t)
     t.unwrapped = True
-    settle_snapshot(owner, count_snapshot(t, name))
+    settle_snapshot(t, owner, count_snapshot(t, name))
 
 
 cdef inline uint32_t role_in(VM* vm, Value* owner, uint32_t key, bint a_list) noexcept nogil:
@@ -74,3 +75,15 @@ cdef inline uint32_t role_in(VM* vm, Value* owner, uint32_t key, bint a_list) no
     if tells_snapshot(key, a_list):
         look_for_snapshot(vm, owner)
     return role_of_value(owner.kind, key, a_list)
+
+
+cdef inline uint32_t role_among(VM* vm, Value* owner, const Value* last, uint32_t key,
+                                bint a_list) noexcept nogil:
+    # The same where the key follows items of the dict that are not set yet, of which the last value
+    # is `last` (or NULL).
+    cdef uint32_t role = role_in(vm, owner, key, a_list)
+    if (role != V_UNSET and last != NULL and last.kind == V_SKIP_DICT
+            and was_opened(vm.tables, owner, role)):
+        # The only item of that one: the key cannot stand in its own place twice.
+        return V_SKIP_LIST if a_list else V_SKIP_DICT
+    return role

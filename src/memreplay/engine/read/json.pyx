@@ -118,7 +118,7 @@ cdef void look_for_snapshot(JSONReader* r) noexcept nogil:
         name.idx = levels[at - 1].key
     if owner.kind == V_ROOT:
         if not t.adopted:
-            settle_snapshot(owner, count_snapshot(t, &name))
+            settle_snapshot(t, owner, count_snapshot(t, &name))
         return
     if at > DEEPEST_NAMES or not (
             (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
@@ -132,7 +132,7 @@ cdef void look_for_snapshot(JSONReader* r) noexcept nogil:
             make_unknown(&levels[i].container)
         forget_bare_list(t)
     t.unwrapped = True
-    settle_snapshot(owner, count_snapshot(t, &name))
+    settle_snapshot(t, owner, count_snapshot(t, &name))
 
 
 cdef inline int push_level(JSONReader* r, Level* level, bint a_list) noexcept nogil:

@@ -454,6 +454,8 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
             t.own = id + 1
         else:
             t.max_entries = id + 1
+        return OK
+    t.unknown_keys = True
     return OK
 
 
@@ -472,6 +474,8 @@ cdef int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noe
     if not is_dict(d.kind):
         return fail(&t.status, ERR_STACK, "an item for what is no dict")
     if k.kind != V_STR or k.idx >= S_KNOWN:
+        if d.kind == V_ROOT:
+            t.unknown_keys = True
         return OK
     if d.kind == V_EVENT:
         return set_event(t, d.idx, k.idx, v)

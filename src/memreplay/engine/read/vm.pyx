@@ -8,7 +8,7 @@ refill.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 from memreplay.engine.base.cursor cimport *
-from memreplay.engine.read.enclosing cimport role_in
+from memreplay.engine.read.enclosing cimport role_among, role_in
 from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
 from memreplay.engine.read.frames cimport fast_list
 from memreplay.engine.base.growbuf cimport *
@@ -122,7 +122,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
             return V_NODE_LIST if a_list else V_NODE_DICT
         elif top.kind == V_STR:
             if under != NULL and is_dict(under.kind) and (n - base) & 1:
-                role = role_in(vm, under, top.idx, a_list)
+                role = role_among(vm, under, &s[n - 2] if n >= base + 2 else NULL, top.idx, a_list)
                 if role != V_UNSET:
                     parent[0] = under.idx
                     return role
@@ -156,8 +156,9 @@ cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
     # EMPTY_LIST, EMPTY_DICT
     cdef Value v
     cdef uint32_t parent = 0
-    cdef uint32_t role = resolve_role(vm, a_list, &parent)
+    cdef uint32_t role
     vm.tables.read_bytes = cursor_offset(&vm.cur)
+    role = resolve_role(vm, a_list, &parent)
     if within_input(vm.tables, role) != OK:
         return vm.tables.status.code
     if role == V_SKIP_DICT or role == V_SKIP_LIST:

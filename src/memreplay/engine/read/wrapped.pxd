@@ -51,6 +51,7 @@ cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:
     if t.adopted or (t.pick and t.pick != t.found):
         return False
     t.adopted = True
+    t.adopted_at = t.read_bytes
     return True
 
 
@@ -74,8 +75,10 @@ cdef inline void forget_bare_list(Tables* t) noexcept nogil:
         t.attached_segments = 0
 
 
-cdef inline void settle_snapshot(Value* v, bint wanted) noexcept nogil:
+cdef inline void settle_snapshot(Tables* t, Value* v, bint wanted) noexcept nogil:
     # The dict that was counted.
+    if v.kind != V_ROOT and wanted:
+        t.unknown_keys = True    # what was set in it before was dropped
     v.kind = V_ROOT if wanted else V_SKIP_DICT
     v.idx = 0
     v.num = COUNTED

@@ -1,6 +1,8 @@
 """The façade over slices: what Python may call of it."""
 
 from array import array
+from collections.abc import Sequence
+from mmap import mmap
 from typing import final
 
 from memreplay._core import Tables
@@ -48,6 +50,16 @@ class Excerpt:
     def small(self) -> tuple[int, int]: ...
 
 @final
+class Unknown:
+    """The items of the snapshot's dict that nobody knows, in the bytes of a pickle."""
+
+    def __new__(cls, data: bytes | memoryview | mmap, at: int, known: list[bytes]) -> Unknown: ...
+    def __len__(self) -> int: ...
+    def key(self, i: int) -> bytes: ...
+    def value(self, i: int) -> bytes: ...
+    def flaws(self) -> list[str]: ...
+
+@final
 class Pickled:
     """A slice as a pickle of protocol 4: an iterator over bytes, a MiB or so each."""
 
@@ -59,6 +71,8 @@ class Pickled:
         annotations: array[int],
         values: list[tuple[str, str]],
         traces: int,
+        unknown: Unknown | None = None,
+        chosen: Sequence[int] = (),
     ) -> Pickled: ...
     def __iter__(self) -> Pickled: ...
     def __next__(self) -> bytes: ...

@@ -11,14 +11,18 @@ from memreplay.engine.query._blockmap cimport BlockMap
 from memreplay._core cimport Tables, new_seed
 from memreplay.engine.replay._measures cimport Blocks, Holding
 from memreplay.engine.write cimport excerpt as _excerpt
+from memreplay.engine.write cimport keeping as _keeping
 from memreplay.engine.write cimport pickling as _pickling
 from memreplay.engine.write cimport strip as _strip
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read.column cimport Column, column
-from memreplay.engine.base.emit cimport given
-from memreplay.engine.base.growbuf cimport push_bytes, push_item, push_u32, push_u64
+from memreplay.engine.base.emit cimport Out, given
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_bytes, push_item, push_u32, push_u64
 from memreplay.engine.base.hashmap cimport spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.write.opcode cimport PROTO, STOP, put_little, put_op
+
+from memreplay.errors import SnapshotError
 
 cdef enum:
     CHUNK = 1 << 20     # bytes that are made between two looks at signals
@@ -144,11 +148,109 @@ cdef class Excerpt:
 
 
 @cython.final
+cdef class Unknown:
+    """The items of the snapshot's dict that nobody knows, in the bytes of a pickle: those whose key
+    is none of `known`. `at` is where the snapshot's first list begins (`Tables.adopted_at`).
+
+    Raises SnapshotError for a pickle that can't be followed.
+    """
+
+    cdef _keeping.Keeping k
+    cdef object owner
+    cdef const uint8_t[::1] data
+    cdef list pairs
+
+    def __cinit__(self, const uint8_t[::1] data not None, uint64_t at, list known not None):
+        cdef const uint8_t* p = &data[0] if data.shape[0] else NULL
+        cdef _keeping.Pair* pair
+        cdef bytes name
+        cdef size_t i
+        cdef int code
+        self.data = data
+        self.pairs = []
+        _keeping.keeping_init(&self.k, p, <size_t> data.shape[0], at)
+        with nogil:
+            code = _keeping.keeping_find(&self.k)
+        self._check(code)
+        for i in range(self.k.pairs.len):
+            pair = <_keeping.Pair*> self.k.pairs.data + i
+            if not any([_keeping.keeping_is(&self.k, pair.key, <bytes> name) for name in known]):
+                self.pairs.append((pair.key, pair.value, pair.end))
+
+    def __dealloc__(self):
+        _keeping.keeping_free(&self.k)
+
+    cdef object _check(self, int code):
+        if code == ERR_MEMORY:
+            raise MemoryError
+        if code != OK:
+            raise SnapshotError((<bytes> self.k.wrong).decode())
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def key(self, i: int) -> bytes:
+        """The key of one item, as a pickle. Raises SnapshotError for what can't be written
+        alone."""
+        key, value, _ = self.pairs[i]
+        return self._pickle(key, value)
+
+    def value(self, i: int) -> bytes:
+        """The same of its value."""
+        _, value, end = self.pairs[i]
+        return self._pickle(value, end)
+
+    cdef bytes _pickle(self, uint64_t at, uint64_t end):
+        cdef Out out
+        cdef uint32_t memoised = 0
+        cdef int code
+        memset(&out, 0, sizeof(Out))
+        buf_init(&out.b, 1)
+        put_op(&out, PROTO)
+        put_little(&out, 4, 1)
+        try:
+            with nogil:
+                code = _keeping.keeping_put(&self.k, at, end, &out, &memoised)
+                _keeping.keeping_forget(&self.k)
+            self._check(code)
+            put_op(&out, STOP)
+            if out.failed:
+                raise MemoryError
+            return given(&out, out.b.len)
+        finally:
+            buf_free(&out.b)
+
+    def flaws(self) -> list:
+        """Why each can't be written with the others; empty for one that can."""
+        cdef Out out
+        cdef uint32_t memoised = 0
+        cdef uint64_t key, end
+        cdef int code
+        found = []
+        memset(&out, 0, sizeof(Out))
+        buf_init(&out.b, 1)
+        _keeping.keeping_again(&self.k)
+        try:
+            for key, _, end in self.pairs:
+                with nogil:
+                    code = _keeping.keeping_put(&self.k, key, end, &out, &memoised)
+                out.b.len = 0
+                if code == ERR_MEMORY:
+                    raise MemoryError
+                found.append("" if code == OK else (<bytes> self.k.wrong).decode())
+        finally:
+            buf_free(&out.b)
+            _keeping.keeping_again(&self.k)
+        return found
+
+
+@cython.final
 cdef class Pickled:
     """A slice as a pickle of protocol 4: an iterator over bytes, a MiB or so each.
 
     `annotations` are rows in native u32; `values` are (key, JSON text) of what else stands at the
-    top level.
+    top level. `chosen` are the items of `unknown` that are copied, which no other iterator does
+    meanwhile.
     """
 
     cdef _pickling.Pickling p
@@ -157,15 +259,17 @@ cdef class Pickled:
     cdef bint busy
 
     def __cinit__(self, Tables tables not None, list excerpts not None, Stripped stripped,
-                  annotations, list values not None, uint64_t traces):
+                  annotations, list values not None, uint64_t traces, Unknown unknown=None,
+                  chosen=()):
         cdef const uint32_t[:] rows = annotations
         cdef _excerpt.Excerpt* x
         cdef Excerpt excerpt
         cdef bytes text
+        cdef _keeping.Pair item
         cdef size_t i
         cdef int code
         memset(&self.p, 0, sizeof(_pickling.Pickling))
-        self.owner = (tables, stripped)
+        self.owner = (tables, stripped, unknown)
         self.excerpts = excerpts
         if stripped is None:
             code = _pickling.pickling_init(&self.p, &tables.t, &tables.t.stacks, NULL)
@@ -192,6 +296,15 @@ cdef class Pickled:
                 if (push_bytes(&self.p.texts, <const char*> text, len(text)) < 0
                         or push_u64(&self.p.keys, self.p.texts.len) < 0):
                     raise MemoryError
+
+        if unknown is None:
+            return
+        _keeping.keeping_again(&unknown.k)
+        self.p.kept = &unknown.k
+        for at in chosen:
+            item.key, item.value, item.end = unknown.pairs[at]
+            if push_item(&self.p.copied, &item) < 0:
+                raise MemoryError
 
     def __dealloc__(self):
         _pickling.pickling_free(&self.p)

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport Out
 from memreplay.engine.write.excerpt cimport Excerpt
+from memreplay.engine.write.keeping cimport Keeping, Pair
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Spans
 from memreplay.engine.read.tables cimport Tables
@@ -20,6 +21,8 @@ cdef struct Pickling:
     Buf annotations            # u32: rows to be written
     Buf texts                  # u8: JSON of the other values, one after the other
     Buf keys                   # u64: their keys' ends and their own ends in `texts`, in turns
+    Keeping* kept              # items that are copied out of another pickle, or NULL
+    Buf copied                 # Pair: which of them
     uint64_t traces            # how many lists device_traces has
     Out out
     size_t frame               # where the open frame begins in `out`

@@ -8,6 +8,7 @@ little more, as Python's own pickler does. The same rows are the same bytes.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strlen
 from memreplay.engine.write.excerpt cimport Excerpt, Leading
+from memreplay.engine.write.keeping cimport Pair, keeping_put
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, spans_len
 from memreplay.engine.base.interned cimport interned, interned_ids, interned_pair
@@ -29,7 +30,8 @@ cdef enum Stage:
     W_EVENTS = 4
     W_ANNOTATIONS = 5
     W_VALUES = 6
-    W_END = 7
+    W_COPIES = 7
+    W_END = 8
 
 
 cdef int known_init(Buf* b, size_t n) noexcept nogil:
@@ -51,6 +53,7 @@ cdef int pickling_init(Pickling* p, const Tables* t, const Spans* spans,
     buf_init(&p.annotations, 4)
     buf_init(&p.texts, 1)
     buf_init(&p.keys, 8)
+    buf_init(&p.copied, sizeof(Pair))
     if (known_init(&p.strings, spans_len(&t.strings)) < 0
             or known_init(&p.frames, spans_len(&t.frames)) < 0
             or known_init(&p.lists, spans_len(spans)) < 0
@@ -65,6 +68,7 @@ cdef void pickling_free(Pickling* p) noexcept nogil:
     buf_free(&p.annotations)
     buf_free(&p.texts)
     buf_free(&p.keys)
+    buf_free(&p.copied)
     buf_free(&p.strings)
     buf_free(&p.frames)
     buf_free(&p.lists)
@@ -376,6 +380,14 @@ cdef void next_value(Pickling* p) noexcept nogil:
     p.at += 1
 
 
+cdef void next_copy(Pickling* p) noexcept nogil:
+    # A key and its value, which could be written once already.
+    cdef const Pair* pair = <const Pair*> p.copied.data + p.at
+    if keeping_put(p.kept, pair.key, pair.end, &p.out, &p.memoised) == ERR_MEMORY:
+        p.out.failed = True
+    p.at += 1
+
+
 cdef void next_segment(Pickling* p) noexcept nogil:
     cdef const Excerpt** x = <const Excerpt**> p.excerpts.data
     if p.at < p.excerpts.len and p.row < x[p.at].segments.len:
@@ -449,8 +461,14 @@ cdef void next_row(Pickling* p) noexcept nogil:
             put_op(&p.out, APPENDS)
         p.stage = W_VALUES
         p.at = 0
-    elif 2 * p.at < p.keys.len:
-        next_value(p)
+    elif p.stage == W_VALUES:
+        if 2 * p.at < p.keys.len:
+            next_value(p)
+            return
+        p.stage = W_COPIES
+        p.at = 0
+    elif p.at < p.copied.len:
+        next_copy(p)
     else:
         put_op(&p.out, SETITEMS)
         put_op(&p.out, STOP)

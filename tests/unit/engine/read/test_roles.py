@@ -72,7 +72,6 @@ def _rows(snap: mr.Snapshot) -> bytes:
         {"other": {"segments": [SEGMENT]}, "device_traces": [[]]},
         {"other": {"device_traces": [[EVENT]]}, "segments": []},
         {"segments": [{"extra": {"blocks": [BLOCK]}, **SEGMENT}]},
-        {"segments": [{**SEGMENT, "extra": {"blocks": [BLOCK]}}]},
         snapshot(allocator_settings={"segments": [SEGMENT]}),
         {"device_traces": [[{**EVENT, "user_metadata": {"pool_id": [7, 8, 9]}}]]},
     ],

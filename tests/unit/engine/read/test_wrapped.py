@@ -107,9 +107,11 @@ def test_ranks_as_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "between", [b"", b"\0", b"\0" * 3_000_000], ids=["nothing", "a zero", "zeros"]
+    "between",
+    [b"", b"\0", b"\0" * 3_000_000, b"\n", b"\r\n \t\0"],
+    ids=["nothing", "a zero", "zeros", "a newline", "white space"],
 )
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", range(6))
 def test_pickles_one_after_the_other(protocol: int, between: bytes) -> None:
     first, second = build.dump(A, protocol), build.dump(B, protocol)
     data = first + between + second
@@ -149,12 +151,82 @@ def test_other_data_before_a_snapshot(first: Any) -> None:
         build.calls_function(),
         b"\x80",
         b"}q\0.",
+        b"\n",
+        b"\0\n\r\n  \t\0",
+        b"\n" * 3_000_000,
+        b"(dp0\n.",
+        b"(lp0\nI1\na.",
+        b"(junk",
+        b"((((((((",
+        b"}",
+        b"]]]}}}(((",
+        b"{}",
+        b"[1, 2]",
+        b"-----END-----",
+        build.dump({"rank": 3}, 0),
+        build.dump([1, 2, {"segments": 3}], 1),
+        build.dump((1, 2), 0),
+        build.dump("text", 0),
     ],
+    ids=lambda after: after[:20].hex(),
 )
 def test_what_else_follows_is_ignored(after: bytes) -> None:
     snap = mr.open(build.dump(A) + after)
     assert snap.events_by_device == {0: 4}
     assert snap.truncation is None
+
+
+@pytest.mark.parametrize("first", range(6))
+@pytest.mark.parametrize("second", range(6))
+def test_pickles_of_two_protocols(first: int, second: int) -> None:
+    data = build.dump(A, first) + build.dump(B, second)
+    with pytest.raises(SnapshotError, match="2 snapshots in one file; choose one"):
+        mr.open(data)
+    assert mr.open(data, pick=2).events_by_device == {0: 6}
+    assert mr.open(data, pick=2).protocol == second
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("wrapped", [(B,), [B], {"rank": 1, "snapshot": B}, {"snapshot": B}])
+def test_a_wrapped_one_after_another(wrapped: Any, protocol: int) -> None:
+    data = build.dump(A) + build.dump(wrapped, protocol)
+    with pytest.raises(SnapshotError, match="2 snapshots in one file"):
+        mr.open(data)
+    assert mr.open(data, pick=2).events_by_device == {0: 6}
+
+
+SINGLE: dict[str, Any] = {
+    "segments": {"extra": {"segments": B["segments"]}},
+    "no segments": {"extra": {"segments": []}},
+    "device_traces": {"extra": {"device_traces": B["device_traces"]}},
+    "external_annotations": {"extra": {"external_annotations": [{"name": "x"}]}},
+    "deeper": {"extra": {"snapshot": {"segments": B["segments"]}}},
+    "with more": {"extra": {"a": 1, "segments": B["segments"]}},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_dict_with_only_a_key_of_the_snapshot_s_own_behind_it(name: str, form: str) -> None:
+    assert tables(FORMS[form]({**A, **SINGLE[name]}))[1:] == tables(FORMS[form](A))[1:]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_such_a_dict_in_a_segment(form: str) -> None:
+    first, *rest = A["segments"]
+    value = {**A, "segments": [{**first, "extra": {"blocks": [{"size": 1}]}}, *rest]}
+    assert tables(FORMS[form](value))[1:] == tables(FORMS[form](A))[1:]
+
+
+@pytest.mark.parametrize("protocol", [1, 2, 4])
+@pytest.mark.parametrize("name", ["segments", "device_traces"])
+def test_before_it_such_a_dict_is_an_error_that_says_what_to_do(name: str, protocol: int) -> None:
+    with pytest.raises(SnapshotError) as error:
+        mr.open(build.dump({**SINGLE[name], **A}, protocol))
+    said = str(error.value)
+    assert "unknown data with only a key of the snapshot's own" in said
+    assert "must stand after the snapshot's own keys, or have a second key" in said
+    assert "\n" not in said
 
 
 def test_a_second_one_that_is_cut_off_is_not_ignored() -> None:

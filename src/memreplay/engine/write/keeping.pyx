@@ -1,0 +1,494 @@
+"""Items of one dict in a pickle's bytes, written as they are into another pickle.
+
+The bytes are walked once, and of each value on the stack it is noted where its opcodes begin and
+end; of each memo entry likewise. An item is then a stretch of bytes, which is copied opcode by
+opcode. A GET of what is stored outside of the stretch becomes that other stretch, once, and a GET
+of it from then on. So no value is made, and nothing is written twice that the file has once.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memset, strlen
+from memreplay.engine.base.emit cimport Out, put_bytes
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay.engine.base.status cimport ERR_MEMORY, ERR_OPCODE, OK
+from memreplay.engine.write.opcode cimport put_get, put_op
+from memreplay.engine.write.opcode_read cimport *
+
+cdef extern from *:
+    const uint64_t NOWHERE "0xFFFFFFFFFFFFFFFFull"
+
+cdef enum:
+    SPARE = 64 << 10    # bytes that are written of any file
+
+cdef enum Kind:
+    P_PLAIN = 0
+    P_LIST = 1
+    P_DICT = 2
+    P_SET = 3
+    P_MARK = 4
+
+
+cdef struct Part:
+    # A value on the stack.
+    uint64_t start     # its first opcode
+    uint64_t made      # the opcode that made it: of a tuple's first value, for calls
+    uint32_t kind
+    uint32_t memo      # the entry that it is stored as, + 1
+    bint fetched       # a GET has pushed it
+
+
+cdef struct Stored:
+    uint64_t start, end    # end is 0 while it is on the stack
+    uint64_t made
+    uint64_t stored_at     # the opcode that stored it
+    uint32_t kind
+    uint32_t written       # its entry in the other pickle, + 1
+    bint known
+
+
+cdef struct Stretch:
+    uint64_t at, end
+
+
+cdef int keeping_init(Keeping* k, const uint8_t* p, size_t n, uint64_t list_at) noexcept nogil:
+    memset(k, 0, sizeof(Keeping))
+    k.start = p
+    k.end = p + n
+    k.list_at = list_at
+    k.dict_at = NOWHERE
+    buf_init(&k.stack, sizeof(Part))
+    buf_init(&k.memo, sizeof(Stored))
+    buf_init(&k.pairs, sizeof(Pair))
+    buf_init(&k.open, sizeof(Stretch))
+    buf_init(&k.touched, 4)
+    keeping_again(k)
+    return OK
+
+
+cdef void keeping_free(Keeping* k) noexcept nogil:
+    buf_free(&k.stack)
+    buf_free(&k.memo)
+    buf_free(&k.pairs)
+    buf_free(&k.open)
+    buf_free(&k.touched)
+
+
+cdef inline int wrong(Keeping* k, const char* why) noexcept nogil:
+    k.wrong = why
+    return ERR_OPCODE
+
+
+# --- where values begin and end -------------------------------------------------------------------
+
+cdef inline Part* parts(Keeping* k) noexcept nogil:
+    return <Part*> k.stack.data
+
+
+cdef inline int push(Keeping* k, uint32_t kind, uint64_t start, uint64_t made,
+                     bint fetched) noexcept nogil:
+    cdef Part part
+    memset(&part, 0, sizeof(Part))
+    part.start = start
+    part.made = made
+    part.kind = kind
+    part.fetched = fetched
+    return OK if push_item(&k.stack, &part) >= 0 else ERR_MEMORY
+
+
+cdef inline void settle(Keeping* k, const Part* part, uint64_t end) noexcept nogil:
+    # The value leaves the stack.
+    if part.memo:
+        (<Stored*> k.memo.data + part.memo - 1).end = end
+
+
+cdef inline int64_t last_mark(Keeping* k) noexcept nogil:
+    cdef int64_t i = <int64_t> k.stack.len - 1
+    while i >= 0 and parts(k)[i].kind != P_MARK:
+        i -= 1
+    return i
+
+
+cdef int store(Keeping* k, uint64_t index, uint64_t at) noexcept nogil:
+    cdef Stored* entry
+    cdef Part* top
+    cdef size_t old = k.memo.len
+    if k.stack.len == 0 or parts(k)[k.stack.len - 1].kind == P_MARK or index > at:
+        return wrong(k, "its memo can't be followed")
+    if index >= old:
+        if buf_reserve(&k.memo, index + 1 - old) < 0:
+            return ERR_MEMORY
+        memset(k.memo.data + old * sizeof(Stored), 0, (index + 1 - old) * sizeof(Stored))
+        k.memo.len = index + 1
+    entry = <Stored*> k.memo.data + index
+    top = parts(k) + k.stack.len - 1
+    if entry.known or top.memo:
+        return wrong(k, "its memo can't be followed")
+    entry.known = True
+    entry.start = top.start
+    entry.made = top.made
+    entry.stored_at = at
+    entry.kind = top.kind
+    top.memo = <uint32_t> index + 1
+    k.stored += 1
+    return OK
+
+
+cdef int take(Keeping* k, uint64_t first, uint64_t end) noexcept nogil:
+    # The values from `first` on leave the stack.
+    cdef Part* v = parts(k)
+    cdef uint64_t n = k.stack.len
+    cdef uint64_t i
+    for i in range(first, n):
+        if v[i].kind == P_MARK:
+            return wrong(k, "a MARK stands where a value should")
+        settle(k, &v[i], v[i + 1].start if i + 1 < n else end)
+    k.stack.len = first
+    return OK
+
+
+cdef inline int note_pair(Keeping* k, const Part* d, const Part* key, const Part* value,
+                          uint64_t end) noexcept nogil:
+    cdef Pair pair
+    if (k.dict_at == NOWHERE and value.kind == P_LIST and value.made == k.list_at
+            and not value.fetched):
+        k.dict_at = d.start
+    if d.start != k.dict_at:
+        return OK
+    pair.key = key.start
+    pair.value = value.start
+    pair.end = end
+    return OK if push_item(&k.pairs, &pair) >= 0 else ERR_MEMORY
+
+
+cdef int fill(Keeping* k, int64_t container, uint64_t first, uint32_t kind,
+              uint64_t end) noexcept nogil:
+    # The values from `first` on become items of a container.
+    cdef Part* v = parts(k)
+    cdef uint64_t n = k.stack.len
+    cdef uint64_t i
+    if container < 0 or v[container].kind != kind:
+        return wrong(k, "items stand where no container is")
+    if v[container].fetched:
+        return wrong(k, "it changes after its use")
+    if kind == P_DICT:
+        if (n - first) % 2:
+            return wrong(k, "a key has no value")
+        i = first
+        while i < n:
+            if note_pair(k, &v[container], &v[i], &v[i + 1],
+                         v[i + 2].start if i + 2 < n else end) != OK:
+                return ERR_MEMORY
+            i += 2
+    if take(k, first, end) != OK:
+        return ERR_OPCODE
+    k.stack.len = <uint64_t> container + 1
+    return OK
+
+
+cdef int wrap(Keeping* k, uint64_t first, uint64_t items, uint32_t kind,
+              uint64_t at) noexcept nogil:
+    # The values from `items` on become one, which begins where `first` does.
+    cdef uint64_t start = parts(k)[first].start if first < k.stack.len else at
+    cdef uint64_t made = at
+    if kind == P_PLAIN and items < k.stack.len:
+        made = parts(k)[items].made
+    if take(k, items, at) != OK:
+        return ERR_OPCODE
+    k.stack.len = first
+    return push(k, kind, start, made, False)
+
+
+cdef int wrap_last(Keeping* k, uint64_t n, uint64_t at) noexcept nogil:
+    if k.stack.len < n:
+        return wrong(k, "a tuple holds more than there is")
+    return wrap(k, k.stack.len - n, k.stack.len - n, P_PLAIN, at)
+
+
+cdef int pop(Keeping* k, uint64_t at) noexcept nogil:
+    if k.stack.len == 0:
+        return wrong(k, "nothing is left to drop")
+    k.stack.len -= 1
+    settle(k, parts(k) + k.stack.len, at)
+    return OK
+
+
+cdef int call(Keeping* k) noexcept nogil:
+    # One of the two functions that give their first argument (vm.pyx), which the reader has checked.
+    cdef Part* v
+    cdef uint64_t made
+    if k.stack.len < 2:
+        return wrong(k, "a call has no function")
+    v = parts(k) + k.stack.len - 2
+    made = v[1].made
+    settle(k, &v[0], v[1].start)
+    v[0].memo = 0
+    k.stack.len -= 1
+    v[0].made = made
+    # What was made as a list is told by where it was; one that is filled later is not called.
+    v[0].kind = P_LIST if made == k.list_at else P_PLAIN
+    return OK
+
+
+cdef int walk(Keeping* k, const uint8_t* p, uint64_t n, uint64_t at) noexcept nogil:
+    # One opcode of n bytes, which is byte `at` of all.
+    cdef uint8_t op = p[0]
+    cdef int64_t mark
+    cdef uint64_t index = 0
+    cdef const Stored* entry
+    cdef Effect effect = memo_effect(p, <int64_t> n, k.stored, &index)
+    if effect == OF_NOTHING:
+        return OK
+    if effect == STORES:
+        return store(k, index, at)
+    if effect == FETCHES:
+        if index >= k.memo.len or not (<const Stored*> k.memo.data)[index].known:
+            return wrong(k, "its memo can't be followed")
+        entry = <const Stored*> k.memo.data + index
+        return push(k, entry.kind, at, entry.made, True)
+    if effect == NO_INDEX or op == DUP:
+        return wrong(k, "its memo can't be followed")
+    if op == MARK:
+        return push(k, P_MARK, at, at, False)
+    if op == EMPTY_LIST:
+        return push(k, P_LIST, at, at, False)
+    if op == EMPTY_DICT:
+        return push(k, P_DICT, at, at, False)
+    if op == EMPTY_SET:
+        return push(k, P_SET, at, at, False)
+    if op == APPENDS or op == SETITEMS or op == ADDITEMS:
+        mark = last_mark(k)
+        return fill(k, mark - 1, <uint64_t> (mark + 1),
+                    P_LIST if op == APPENDS else P_DICT if op == SETITEMS else P_SET, at)
+    if op == APPEND:
+        return fill(k, <int64_t> k.stack.len - 2, k.stack.len - 1, P_LIST, at)
+    if op == SETITEM:
+        return fill(k, <int64_t> k.stack.len - 3, k.stack.len - 2, P_DICT, at)
+    if op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
+        mark = last_mark(k)
+        if mark < 0:
+            return wrong(k, "no MARK is on the stack")
+        return wrap(k, <uint64_t> mark, <uint64_t> mark + 1,
+                    P_LIST if op == LIST else P_DICT if op == DICT else P_PLAIN, at)
+    if op == TUPLE1 or op == TUPLE2 or op == TUPLE3:
+        return wrap_last(k, op - TUPLE1 + 1, at)
+    if op == POP:
+        return pop(k, at)
+    if op == POP_MARK:
+        mark = last_mark(k)
+        if mark < 0:
+            return wrong(k, "no MARK is on the stack")
+        if take(k, <uint64_t> mark + 1, at) != OK:
+            return ERR_OPCODE
+        return pop(k, at)
+    if op == REDUCE:
+        return call(k)
+    if op == STOP:
+        k.stack.len = 0
+        k.stored = 0
+        return OK
+    return push(k, P_PLAIN, at, at, False)
+
+
+cdef int walk_all(Keeping* k) noexcept nogil:
+    # The pickle that the list stands in, to its end.
+    cdef const uint8_t* p = k.start
+    cdef const uint8_t* end = k.end
+    cdef bint ended = True
+    cdef int64_t n
+    cdef int code
+    k.stack.len = 0
+    k.memo.len = 0
+    k.stored = 0
+    k.pairs.len = 0
+    while p < end:
+        if ended and (p[0] == 0 or p[0] == 9 or p[0] == 10 or p[0] == 13 or p[0] == 32):
+            p += 1
+            continue
+        n = opcode_size(p, end)
+        if n < 0:
+            return wrong(k, "an opcode can't be followed")
+        ended = p[0] == STOP
+        if ended and <uint64_t> (p - k.start) > k.list_at:
+            return OK
+        code = walk(k, p, <uint64_t> n, <uint64_t> (p - k.start))
+        if ended:
+            k.memo.len = 0
+        if code != OK:
+            return code
+        p += n
+    return wrong(k, "it is cut off")
+
+
+cdef int keeping_find(Keeping* k) noexcept nogil:
+    # The items of the dict that has the list, in order. Those that were set before it are only
+    # known for its own when it comes: so all is walked twice.
+    cdef int code = walk_all(k)
+    if code == OK and k.dict_at == NOWHERE:
+        return wrong(k, "its dict can't be followed")
+    if code == OK:
+        code = walk_all(k)
+    return code
+
+
+# --- what they are --------------------------------------------------------------------------------
+
+cdef bint keeping_is(Keeping* k, uint64_t at, const char* name) noexcept nogil:
+    # Whether the value that begins there is this text, of ASCII; of one with escapes nobody knows.
+    cdef const uint8_t* p = k.start + at
+    cdef int64_t n = opcode_size(p, k.end)
+    cdef size_t size = strlen(name)
+    cdef int64_t head
+    cdef uint64_t index = 0
+    cdef uint8_t op = p[0]
+    if n >= 0 and memo_effect(p, n, 0, &index) == FETCHES and index < k.memo.len:
+        p = k.start + (<const Stored*> k.memo.data)[index].start
+        n = opcode_size(p, k.end)
+        op = p[0]
+    if n < 0:
+        return False
+    if op == UNICODE or op == STRING:
+        head = 1 if op == UNICODE else 2
+        return (memchr(p, 92, n) != NULL
+                or (n == 2 * head + <int64_t> size and memcmp(p + head, name, size) == 0))
+    head = 2 if op == SHORT_BINUNICODE or op == SHORT_BINSTRING else 9 if op == BINUNICODE8 else 5
+    if op not in (SHORT_BINUNICODE, SHORT_BINSTRING, BINUNICODE8, BINUNICODE, BINSTRING):
+        return False
+    return n == head + <int64_t> size and memcmp(p + head, name, size) == 0
+
+
+# --- written --------------------------------------------------------------------------------------
+
+cdef void keeping_again(Keeping* k) noexcept nogil:
+    # As if nothing was written yet.
+    cdef Stored* entry = <Stored*> k.memo.data
+    cdef uint64_t i
+    for i in range(k.memo.len):
+        entry[i].written = 0
+    k.left = 2 * <uint64_t> (k.end - k.start) + SPARE
+
+
+cdef inline int enter(Keeping* k, uint64_t at, uint64_t end) noexcept nogil:
+    cdef Stretch stretch
+    stretch.at = at
+    stretch.end = end
+    return OK if push_item(&k.open, &stretch) >= 0 else ERR_MEMORY
+
+
+cdef int fetch(Keeping* k, uint64_t index, uint64_t at, Out* out) noexcept nogil:
+    # A GET of what was written; else what it stands for.
+    cdef const Stored* entry = <const Stored*> k.memo.data + index
+    if index >= k.memo.len or not entry.known:
+        return wrong(k, "its memo can't be followed")
+    if entry.written:
+        put_get(out, entry.written - 1)
+        return OK
+    if entry.end == 0 or entry.start <= at < entry.end:
+        return wrong(k, "it refers to what it stands in")
+    return enter(k, entry.start, entry.end)
+
+
+cdef uint64_t memoised_at(const Keeping* k, uint64_t at) noexcept nogil:
+    # The entry that the MEMOIZE at this byte made: each makes the next one.
+    cdef const Stored* entry = <const Stored*> k.memo.data
+    cdef uint64_t low = 0
+    cdef uint64_t high = k.memo.len
+    cdef uint64_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if entry[middle].stored_at < at:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef int copy(Keeping* k, const uint8_t* p, uint64_t n, Out* out,
+              uint32_t* memoised) noexcept nogil:
+    cdef uint64_t index = 0
+    cdef uint64_t at = <uint64_t> (p - k.start)
+    cdef uint8_t op = p[0]
+    cdef Stored* entry
+    cdef Effect effect = memo_effect(p, <int64_t> n, 0, &index)
+    if effect == OF_NOTHING:
+        return OK
+    if effect == FETCHES:
+        return fetch(k, index, at, out)
+    if op in (GLOBAL, REDUCE):
+        return wrong(k, "it is made by a call")
+    if op == BYTEARRAY8:
+        return wrong(k, "it has a bytearray, which protocol 4 does not")
+    if effect == STORES:
+        if op == MEMOIZE:
+            index = memoised_at(k, at)
+        entry = <Stored*> k.memo.data + index
+        if index >= k.memo.len or entry.stored_at != at:
+            return wrong(k, "its memo can't be followed")
+        if push_u32(&k.touched, <uint32_t> index) < 0:
+            return ERR_MEMORY
+        memoised[0] += 1
+        entry.written = memoised[0]
+        put_op(out, MEMOIZE)
+        return OK
+    put_bytes(out, p, n)
+    return OK
+
+
+cdef int copy_all(Keeping* k, Out* out, uint32_t* memoised) noexcept nogil:
+    # What is open, from the innermost on.
+    cdef Stretch* last
+    cdef const uint8_t* p
+    cdef size_t before
+    cdef uint64_t cost
+    cdef int64_t n
+    cdef int code
+    while k.open.len:
+        last = <Stretch*> k.open.data + k.open.len - 1
+        if last.at >= last.end:
+            k.open.len -= 1
+            continue
+        p = k.start + last.at
+        n = opcode_size(p, k.end)
+        if n < 0:
+            return wrong(k, "an opcode can't be followed")
+        last.at += <uint64_t> n
+        before = out.b.len
+        code = copy(k, p, <uint64_t> n, out, memoised)
+        if code == OK and out.failed:
+            code = ERR_MEMORY
+        if code != OK:
+            return code
+        cost = out.b.len - before
+        if cost < <uint64_t> n:
+            cost = <uint64_t> n
+        if cost > k.left:
+            return wrong(k, "it takes more room than the whole file")
+        k.left -= cost
+    return OK
+
+
+cdef int keeping_put(Keeping* k, uint64_t at, uint64_t end, Out* out,
+                     uint32_t* memoised) noexcept nogil:
+    # A stretch of whole values. `memoised` is how many entries the other pickle's memo has. Of one
+    # that can't be written (ERR_OPCODE) nothing is.
+    cdef size_t before = out.b.len
+    cdef uint32_t had = memoised[0]
+    cdef int code
+    k.open.len = 0
+    k.touched.len = 0
+    code = enter(k, at, end)
+    if code == OK:
+        code = copy_all(k, out, memoised)
+    if code == ERR_OPCODE:
+        out.b.len = before
+        memoised[0] = had
+        keeping_forget(k)
+    return code
+
+
+cdef void keeping_forget(Keeping* k) noexcept nogil:
+    # As if the last value was not written.
+    cdef Stored* entry = <Stored*> k.memo.data
+    cdef const uint32_t* touched = <const uint32_t*> k.touched.data
+    cdef uint64_t i
+    for i in range(k.touched.len):
+        entry[touched[i]].written = 0

@@ -1,0 +1,285 @@
+"""slice keeps keys that memreplay does not read, as Python's own unpickler sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.commands.app import app
+from memreplay.commands.slice.unknown import KNOWN
+from tests import build
+from tests.build import SnapshotBuilder
+
+PROTOCOLS = range(6)
+
+
+def snapshot(n: int = 3) -> dict[str, Any]:
+    builder = SnapshotBuilder()
+    for i in range(n):
+        builder.alloc(4096 * (i + 1), 100 + i, frames=[("f", "a.py", i)])
+    builder.segment_alloc(2**40, 2**21).settings(expandable_segments=True)
+    return builder.finish_segments().build()
+
+
+def sliced(data: bytes, folder: Path, *options: str, name: str = "out.pkl") -> tuple[bytes, str]:
+    (folder / "in.pkl").write_bytes(data)
+    arguments = ["slice", str(folder / "in.pkl"), "-o", str(folder / name), "--force", *options]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return (folder / name).read_bytes(), done.stderr
+
+
+def unknown(value: dict[Any, Any]) -> dict[Any, Any]:
+    known = [one.decode() for one in KNOWN]
+    return {key: item for key, item in value.items() if key not in known}
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=9)
+    | st.binary(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=4)
+        | st.frozensets(st.integers() | st.text(max_size=4), max_size=3)
+        | st.sets(st.integers(), max_size=3)
+    ),
+    max_leaves=12,
+)
+KEYS = st.text(max_size=9).filter(lambda key: key.encode("utf-8", "replace") not in KNOWN)
+
+
+@given(
+    items=st.dictionaries(KEYS | st.integers(), PLAIN, min_size=1, max_size=4),
+    protocol=st.sampled_from([2, 4]),
+    first=st.booleans(),
+    share=st.booleans(),
+)
+def test_any_plain_data_is_kept(
+    tmp_path_factory: pytest.TempPathFactory,
+    items: dict[Any, Any],
+    protocol: int,
+    first: bool,
+    share: bool,
+) -> None:
+    """Whatever stands before or behind the snapshot's own keys, and shares parts with them."""
+    own = snapshot()
+    if share:
+        items = {
+            **items,
+            "shared": [own["device_traces"][0][0], own["segments"][0]["frames"], items],
+        }
+    whole = {**items, **own} if first and not share else {**own, **items}
+    data = build.dump(whole, protocol)
+    if b"\x96" in data or b"c__builtin__" in data or b"c_codecs" in data:
+        return  # protocol 2 has calls for bytes and sets
+    out, said = sliced(data, tmp_path_factory.mktemp("x"))
+    assert unknown(pickle.loads(out)) == unknown(pickle.loads(data))
+    assert "warning" not in said
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("optimized", [False, True])
+def test_each_protocol(protocol: int, optimized: bool, tmp_path: Path) -> None:
+    frame = {"name": "g", "filename": "b.py", "line": 4}
+    traces = [[{"action": "alloc", "frames": [frame, frame]}] * 2, []]
+    value = {**snapshot(), "host_traces": traces, "n": -7, "t": (1, (2.5, "\n'ä")), "list": [[]]}
+    data = build.dump(value, protocol)
+    out, said = sliced(pickletools.optimize(data) if optimized else data, tmp_path)
+    made = pickle.loads(out)
+    assert unknown(made) == unknown(value)
+    assert "warning" not in said
+    # What was one object still is.
+    assert made["host_traces"][0][0] is made["host_traces"][0][1]
+    assert max(op.proto for op, _, _ in pickletools.genops(out)) <= 4
+
+
+def test_what_the_events_have_is_not_made_twice(tmp_path: Path) -> None:
+    """Frames that stand in the traces first are GETs under the other key."""
+    own = snapshot(100)
+    own["host_traces"] = [
+        [{"frames": event.get("frames", [])} for event in own["device_traces"][0]]
+    ]
+    out, _ = sliced(build.dump(own), tmp_path)
+    assert pickle.loads(out)["host_traces"] == own["host_traces"]
+
+
+@pytest.mark.parametrize("form", ["C++", "JSON", "gzip", "several", "one after the other"])
+def test_forms(form: str, tmp_path: Path) -> None:
+    value: dict[str, Any] = {**snapshot(), "rank": [3, {"a": None}], "empty": {}}
+    options: tuple[str, ...] = ()
+    if form == "C++":
+        data = build.dump_cpp(value)
+    elif form == "JSON":
+        data = json.dumps(value).encode()
+    elif form == "gzip":
+        data = gzip.compress(build.dump(value))
+    elif form == "several":
+        data, options = build.dump({"x": 1, "all": [snapshot(2), value]}), ("--pick", "2")
+    else:
+        data, options = build.dump(snapshot(2)) + build.dump(value), ("--pick", "2")
+    out, said = sliced(data, tmp_path, *options)
+    assert unknown(pickle.loads(out)) == unknown(value)
+    assert "warning" not in said
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_of_a_wrapped_snapshot_its_own_keys_are_kept_and_not_those_around_it(
+    protocol: int, tmp_path: Path
+) -> None:
+    value = {"job": 1, "snapshot": {"before": [1], **snapshot(), "after": {"a": 2}}, "end": [2]}
+    out, _ = sliced(build.dump(value, protocol), tmp_path)
+    assert unknown(pickle.loads(out)) == {"before": [1], "after": {"a": 2}}
+
+
+def test_more_keys_than_a_batch(tmp_path: Path) -> None:
+    value = {
+        **{f"a{i}": i for i in range(1500)},
+        **snapshot(),
+        **{f"b{i}": [i] for i in range(2500)},
+    }
+    out, _ = sliced(build.dump(value), tmp_path)
+    assert unknown(pickle.loads(out)) == unknown(value)
+
+
+def test_a_value_that_holds_itself(tmp_path: Path) -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    out, _ = sliced(build.dump({**snapshot(), "loop": loop}), tmp_path)
+    made = pickle.loads(out)["loop"]
+    assert made[0] == 1
+    assert made[1] is made
+
+
+def test_a_range_has_them_too(tmp_path: Path) -> None:
+    value = {**snapshot(50), "extra": {"a": [1, 2]}}
+    out, _ = sliced(build.dump(value), tmp_path, "--from", "10", "--to", "20")
+    assert unknown(pickle.loads(out)) == {"extra": {"a": [1, 2]}}
+    # And a slice of the slice.
+    again, _ = sliced(out, tmp_path, "--to", "5")
+    assert unknown(pickle.loads(again)) == {"extra": {"a": [1, 2]}}
+
+
+def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
+    whole: dict[str, Any] = {**snapshot(), "fine": 1}
+    whole["whole"] = [whole]
+    out, said = sliced(build.dump(whole), tmp_path)
+    assert unknown(pickle.loads(out)) == {"fine": 1}
+    assert 'warning: the key "whole" is left out: it refers to what it stands in; memreplay' in said
+    data = build.dump({**snapshot(), "fine": 1, "array": bytearray(b"x")}, 5)
+    out, said = sliced(data, tmp_path)
+    assert unknown(pickle.loads(out)) == {"fine": 1}
+    assert 'the key "array" is left out: it has a bytearray, which protocol 4 does not' in said
+
+
+def test_stacks_that_are_left_out_are_not_let_in_by_another_key(tmp_path: Path) -> None:
+    data = build.dump({**snapshot(), "host_traces": [{"filename": "secret.py"}]})
+    for options in (("--strip-frames",), ("--strip-frames=plumbing",)):
+        out, said = sliced(data, tmp_path, *options)
+        assert b"secret.py" not in out
+        assert "keys that memreplay doesn't read are left out: they may hold frames" in said
+
+
+def test_standard_input_says_so(tmp_path: Path) -> None:
+    data = build.dump({**snapshot(), "x": 1})
+    done = CliRunner().invoke(app, ["slice", "-", "-o", str(tmp_path / "o.pkl")], input=data)
+    assert done.exit_code == 0
+    assert "standard input can't be read twice" in done.stderr
+
+
+def test_json(tmp_path: Path) -> None:
+    value = {**snapshot(), "extra": {"a": [1, None, "x"]}, "raw": b"bytes", "n": {1: 2}}
+    out, said = sliced(build.dump(value), tmp_path, name="out.json")
+    assert unknown(json.loads(out)) == {"extra": {"a": [1, None, "x"]}}
+    assert 'the key "raw" is left out: ' in said
+    assert 'the key "n" is left out: ' in said
+
+
+def test_nothing_is_said_or_read_again_of_a_file_without_such_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memreplay.commands.slice.unknown.open_stream", None)
+    out, said = sliced(build.dump(snapshot()), tmp_path)
+    assert set(unknown(pickle.loads(out))) == set()
+    assert "warning" not in said
+
+
+# --- hostile --------------------------------------------------------------------------------------
+
+
+def spliced(items: bytes) -> bytes:
+    """A snapshot with these opcodes as more items of its dict."""
+    plain = pickletools.optimize(build.dump({"segments": [], "device_traces": [[]]}, 2))
+    assert plain.endswith(b"u.")
+    return plain[:-2] + items + b"u."
+
+
+def test_stretches_in_stretches_take_no_time_and_room_out_of_proportion(tmp_path: Path) -> None:
+    # Lists in lists, each in the memo, and asked for from the innermost on.
+    depth = 3000
+    nested = b"X\x01\0\0\0a" + b"".join(b"]r" + i.to_bytes(4, "little") for i in range(depth))
+    nested += b"X\x04\0\0\0" + b"text" + b"a" * depth
+    gets = b"".join(
+        b"X\x08\0\0\0" + f"{i:08}".encode() + b"j" + i.to_bytes(4, "little")
+        for i in reversed(range(depth))
+    )
+    data = spliced(nested + gets)
+    out, _ = sliced(data, tmp_path)
+    assert len(out) < 4 * len(data) + 200_000
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        b"X\x01\0\0\0a]q\x01X\x01\0\0\0bh\x01K\x01a",  # a list that changes after its use
+        b"X\x01\0\0\0a]q\x01K\x01q\x01a",  # an entry that is stored twice
+        b"X\x01\0\0\0aK\x052",  # DUP: b has no key
+    ],
+)
+def test_odd_pickles_are_no_crash(items: bytes, tmp_path: Path) -> None:
+    (tmp_path / "in.pkl").write_bytes(spliced(items))
+    done = CliRunner().invoke(
+        app, ["slice", str(tmp_path / "in.pkl"), "-o", str(tmp_path / "o"), "--force"]
+    )
+    assert done.exit_code in (0, 3), done.output
+    assert "Traceback" not in done.output
+    if done.exit_code == 0:
+        pickle.loads((tmp_path / "o").read_bytes())
+
+
+@given(st.data())
+def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """What the native code says of damaged pickles is an error or values that can be loaded."""
+    from memreplay.engine.write import _slicing
+    from memreplay.errors import SnapshotError
+
+    value = {"a": [1, "x", (2, 3)], **snapshot(2), "b": {"c": [None, b"x"]}}
+    whole = bytearray(build.dump(value, data.draw(st.sampled_from([0, 2, 4]))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    at = data.draw(st.integers(0, len(whole)))
+    try:
+        items = _slicing.Unknown(bytes(whole), at, KNOWN)
+    except SnapshotError:
+        return
+    assert len(items.flaws()) == len(items)
+    for i in range(len(items)):
+        for ask in (items.key, items.value):
+            with contextlib.suppress(SnapshotError):
+                list(pickletools.genops(io.BytesIO(ask(i))))
