@@ -168,11 +168,6 @@ class Snapshot(Staying):
         asked = self.range.start is not None or self.range.stop is not None
         return asked and self.native.n_events == 0
 
-    def segment_rows(self, *fields: str) -> Iterator[tuple[int, ...]]:
-        """Yield these fields of each segment of the file, without NumPy."""
-        columns = (memoryview(self.native.rows("segment", field)) for field in fields)
-        return zip(*columns, strict=True)
-
     def trace_events(self, device: int) -> int:
         """How many events the device's trace has, those outside of a range too."""
         return self.events_by_device.get(device, 0)

@@ -119,7 +119,7 @@ def _signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
         found.append("round_count")
     if _is_same(snap, replay, events):
         found.append("same_count")
-    if found and not _is_usual(events) and not _has_missing(snap, replay):
+    if found and not _is_usual(events) and not _has_missing(replay):
         found.clear()
     if _annotations_before(snap, replay) >= _LEAST_ANNOTATIONS:
         found.append("annotations_before")
@@ -150,33 +150,13 @@ def _is_typed(events: int) -> bool:
     )
 
 
-def _has_missing(snap: Snapshot, replay: Replay) -> bool:
+def _has_missing(replay: Replay) -> bool:
     """Whether memory was recorded that no event in the trace tells of.
 
     A block or segment has a stack if a recording was on when it was made. That may have been an
     earlier recording, so it's no proof that this one dropped events.
     """
-    rows = replay.carried("block")
-    absent = _core.ABSENT_ID
-    # A block that the trace frees has the stack of its free.
-    if any(s and row != absent for s, row in zip(replay.carried("stack"), rows, strict=True)):
-        return True
-    addresses = replay.column("address")
-    events = memoryview(replay.reserved.events())
-    if isinstance(addresses, int):
-        changed = {addresses for _ in events[:1]}
-    else:
-        changed = {addresses[i] for i in events}
-    # Of expandable ones the file has what is mapped, in one piece.
-    return any(
-        device == replay.device
-        and stack
-        and not flags & _core.EXPANDABLE
-        and address not in changed
-        for device, stack, flags, address in snap.segment_rows(
-            "device", "stack", "flags", "address"
-        )
-    )
+    return replay.reserved.has_untold()
 
 
 def _is_left_of_state(replay: Replay) -> bool:

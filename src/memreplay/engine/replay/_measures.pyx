@@ -132,6 +132,18 @@ cdef class Reserved:
         """The segment events, by index (u32)."""
         return column(self, self.v.events.data, self.v.events.len, b"I")
 
+    def has_untold(self) -> bool:
+        """Whether a block of the start or a final segment has a stack, which a recording gave it,
+        and no event tells how it was made."""
+        cdef uint64_t seed = new_seed()
+        cdef bint found = False
+        cdef int code
+        with nogil:
+            code = _reserve.reserve_untold(&self.v, &self.replay.r, seed, &found)
+        if code != OK:
+            raise MemoryError
+        return found
+
     def pieces(self, event: int) -> tuple:
         """What is reserved after an event (-1: at the start), a row each, by address: start (u64),
         end (u64), and what brought it (u32): one of `regions`, or, behind those, of `events`."""

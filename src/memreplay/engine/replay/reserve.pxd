@@ -47,6 +47,8 @@ cdef struct Reserve:
 cdef int reserve_init(Reserve* v, const Replay* r) noexcept nogil
 cdef void reserve_free(Reserve* v) noexcept nogil
 cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcept nogil
+cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
+                        bint* found) noexcept nogil
 cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
                         Buf* out) noexcept nogil
 

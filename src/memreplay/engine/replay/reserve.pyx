@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_u32
-from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.base.hashmap cimport Map64, NONE32, map64_at, map64_find, map64_free, map64_init
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
 from memreplay.engine.read.tables cimport *
@@ -391,3 +391,42 @@ cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
     free(c.next)
     buf_free(&c.items)
     return OK if code == 0 else ERR_MEMORY
+
+
+# --- memory that was recorded and of which no event tells ----------------------------------------
+
+cdef inline bint is_recorded_segment(const Segment* s, const Replay* r) noexcept nogil:
+    # Of expandable ones the file has what is mapped, in one piece.
+    return s.device == r.device and s.stack != EMPTY_STACK and not s.flags & EXPANDABLE
+
+
+cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
+                        bint* found) noexcept nogil:
+    # Whether a carried block or a final segment has a stack, so that a recording was on when it was
+    # made, and no event made it.
+    cdef const Tables* t = r.tables
+    cdef const Carried* carried = <const Carried*> r.carried.data
+    cdef const Segment* s = <const Segment*> t.segments.data
+    cdef const uint64_t* address = <const uint64_t*> t.address.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> v.events.data
+    cdef DeviceRows rows = rows_of(t, r.device)
+    cdef Map64 changed
+    cdef uint64_t i
+    found[0] = False
+    for i in range(r.carried.len):
+        # One that the trace frees has the stack of its free.
+        if carried[i].stack != EMPTY_STACK and carried[i].block != NONE32:
+            found[0] = True
+            return OK
+    if map64_init(&changed, seed) < 0:
+        return ERR_MEMORY
+    for i in range(v.events.len):
+        if map64_at(&changed, address[events[i]], 0) == NULL:
+            map64_free(&changed)
+            return ERR_MEMORY
+    for i in range(rows.first_segment, rows.end_segment):
+        if is_recorded_segment(&s[i], r) and map64_find(&changed, s[i].address) == NULL:
+            found[0] = True
+            break
+    map64_free(&changed)
+    return OK

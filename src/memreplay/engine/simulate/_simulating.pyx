@@ -115,11 +115,6 @@ cdef class Simulation:
         return self.s.a.requested_peak, self.s.a.requested_peak_at
 
     @property
-    def fullest(self) -> int:
-        """Most active bytes while reserved memory is at its peak, the first time that it is."""
-        return self.s.a.fullest
-
-    @property
     def recorded_retries(self) -> int:
         """How often the driver was asked again in the recording, after all cached memory was given
         back."""

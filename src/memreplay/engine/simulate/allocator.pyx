@@ -369,8 +369,6 @@ cdef int serve(Allocator* a, uint32_t i, uint32_t owner, int64_t requested, uint
         a.requested_peak = a.requested
         a.requested_peak_at = <int64_t> a.at
     a.active += <int64_t> b.size
-    if a.at_peak and a.active > a.fullest:
-        a.fullest = a.active
     if a.active > a.active_peak:
         a.active_peak = a.active
         a.active_peak_at = <int64_t> a.at

@@ -111,8 +111,6 @@ cdef struct Allocator:
     int64_t reserved, reserved_peak
     int64_t requested, requested_peak
     int64_t active, active_peak
-    int64_t fullest      # most active bytes while reserved memory is at its peak, the first time
-    bint at_peak         # it is by now
     int64_t reserved_peak_at, active_peak_at, requested_peak_at   # -1: before the first event
     uint64_t driver_allocs, driver_frees, retries
     uint64_t waited_for  # frees that were pending when a request waited for all streams

@@ -324,13 +324,10 @@ cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
               uint32_t shelf) noexcept nogil:
     # Something was asked of the driver.
     cdef SegmentEvent e
-    a.at_peak = False
     if action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP:
         a.reserved += <int64_t> size
         a.driver_allocs += 1
         if a.reserved > a.reserved_peak:
-            a.at_peak = True
-            a.fullest = a.active
             a.reserved_peak = a.reserved
             a.reserved_peak_at = <int64_t> a.at
     else:

@@ -325,6 +325,4 @@ cdef int take_start(Simulation* s) noexcept nogil:
     s.a.active_peak_at = -1
     s.a.requested_peak = s.a.requested
     s.a.requested_peak_at = -1
-    s.a.fullest = s.a.active
-    s.a.at_peak = True
     return code

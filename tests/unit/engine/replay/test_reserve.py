@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay._core import ABSENT_ID
 from memreplay.engine.replay import _measures
+from tests import build
 from tests.build import SnapshotBuilder
+from tests.strategies import traces
 from tests.unit.engine.replay.measured import MIB, A, B, C, column, reserved
 
 TOP = 2**64
@@ -134,3 +142,46 @@ def test_many_cells_keep_their_order() -> None:
         b.segment_free(A + (i * 377 % 1000) * 2 * MIB, 2 * MIB)
     assert usage(b) == [(1000 - i) * 2 * MIB for i in range(1001)]
     assert regions(reserved(b)) == [(A + i * 2 * MIB, 2 * MIB) for i in range(1000)]
+
+
+def untold(snapshot: build.Snapshot, device: int) -> bool:
+    """Whether a block of the start or a final segment has a stack that no event gave it."""
+    replay = mr.open(build.dump(snapshot)).replay(device)
+    rows = zip(replay.carried("stack"), replay.carried("block"), strict=True)
+    if any(stack and row != ABSENT_ID for stack, row in rows):
+        return True
+    named = {
+        event.get("addr")
+        for event in dict(enumerate(snapshot["device_traces"])).get(device, ())
+        if str(event.get("action")).startswith("segment_") and event.get("size", 0) > 0
+    }
+    return any(
+        one.get("device", 0) == device
+        and bool(one.get("frames"))
+        and not one.get("is_expandable")
+        and one["address"] not in named
+        for one in snapshot["segments"]
+    )
+
+
+@given(traces(max_devices=2), st.integers(0, 1))
+def test_memory_that_no_event_tells_of(snapshot: build.Snapshot, device: int) -> None:
+    snap = mr.open(build.dump(snapshot))
+    if device in snap.devices:
+        assert snap.replay(device).reserved.has_untold() is untold(snapshot, device)
+
+
+@pytest.mark.parametrize("stack", [False, True])
+@pytest.mark.parametrize("event", [False, True])
+@pytest.mark.parametrize("expandable", [False, True])
+def test_a_segment_with_a_stack_and_without_an_event(
+    stack: bool, event: bool, expandable: bool
+) -> None:
+    made = SnapshotBuilder().alloc(64, 7)
+    if event:
+        made.segment_alloc(2**40, 2**21)
+    frames = [{"name": "f", "filename": "a.py", "line": 1}] if stack else []
+    value = made.segment(2**40, 2**21, is_expandable=expandable).build()
+    value["segments"][-1]["frames"] = frames
+    want = stack and not event and not expandable
+    assert mr.open(build.dump(value)).replay(0).reserved.has_untold() is want is untold(value, 0)
