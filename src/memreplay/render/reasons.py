@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from memreplay.analysis.trust.trust import REMARKS
 from memreplay.render.document import Level, Note
+from memreplay.snapshot.backends import CUDA, spoken
 
 
 class Reason(NamedTuple):
@@ -269,6 +270,7 @@ def reason_notes(
     reasons: tuple[str, ...],
     *,
     trusted: bool,
+    backend: str = CUDA.name,
     said: frozenset[str] = frozenset(),
     instead: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Note, ...]:
@@ -283,7 +285,7 @@ def reason_notes(
     for name in reasons:
         level: Level = "note" if name in REMARKS else "warning"
         what, remedy = REASONS.get(name, Reason(name.replace("_", " "), ""))
-        what = instead.get(name, what)
+        what, remedy = instead.get(name, what), spoken(remedy, backend)
         if remedy in advised:
             remedy = ""
         advised.add(remedy)
@@ -294,6 +296,29 @@ def reason_notes(
     if not trusted and not reasons:
         notes.append(Note("these numbers may be inexact", "warning"))
     return tuple(notes)
+
+
+class Judged(Protocol):
+    """A part of a report with the verdict on it."""
+
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def reasons(self) -> tuple[str, ...]: ...
+    @property
+    def backend(self) -> str: ...
+
+
+def notes_of(
+    found: Judged,
+    *,
+    said: frozenset[str] = frozenset(),
+    instead: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Note, ...]:
+    """The `reason_notes` of a part of a report."""
+    return reason_notes(
+        found.reasons, trusted=found.trusted, backend=found.backend, said=said, instead=instead
+    )
 
 
 def unknown_words(devices: Sequence[int]) -> str:

@@ -8,8 +8,11 @@ from typing import Protocol
 from memreplay.analysis.trust.trust import REMARKS, UNSEEN
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import count, counted
+from memreplay.snapshot.model import SIMULATION_REASONS
 
 SHOWN_DOUBTS = 2
+# Behind a number in a column: it can't be trusted; there may have been more; it is estimated.
+DOUBTFUL, AT_LEAST, ESTIMATED = "?", "+", "~"
 PEAK_MAY_BE_MISSING = "an earlier, higher peak may be missing"
 
 
@@ -55,6 +58,15 @@ def label_of(exactness: str, reasons: Iterable[str], events: int = 0) -> str:
     return f"{exactness} for {seen}" if seen else exactness
 
 
+def trust_mark(found: Judged) -> str:
+    """The same as one character behind a number; empty if it is exact."""
+    if doubts_of(found.reasons):
+        return DOUBTFUL
+    if seen_words(found.reasons, 0)[0]:
+        return AT_LEAST
+    return ESTIMATED if found.exactness == "estimated" else ""
+
+
 def trust_words(found: Judged, events: int | None = None) -> str:
     """The same in a sentence, with the reason; `events` if the numbers don't say how many."""
     if doubts_of(found.reasons):
@@ -84,8 +96,10 @@ def doubts_words(doubts: list[str]) -> str:
 
 
 def doubts_of(reasons: Iterable[str]) -> list[str]:
-    """Those that contradict the numbers, or lack what they need."""
-    return [reason for reason in reasons if reason not in REMARKS and reason not in UNSEEN]
+    """Those that contradict the numbers, or lack what they need. That a simulation is an estimate
+    is no doubt."""
+    known = REMARKS | UNSEEN | SIMULATION_REASONS
+    return [reason for reason in reasons if reason not in known]
 
 
 def _what(reason: str) -> str:

@@ -48,6 +48,16 @@ NPU_UNPADDED = NPU._replace(name="NPU-unpadded", pad_bytes=0)
 
 BACKENDS = {one.name: one for one in (CUDA, XPU, NPU, NPU_UNPADDED)}
 
+
+def spoken(text: str, name: str) -> str:
+    """What is said of CUDA's allocator as it is said of that of another backend (`BACKENDS`): its
+    module of torch, and its environment variable."""
+    backend = BACKENDS[name]
+    return text.replace(f"{CUDA.module}.", f"{backend.module}.").replace(
+        CUDA.variable, backend.variable
+    )
+
+
 VARIABLES = (CUDA.variable, "PYTORCH_ALLOC_CONF", XPU.variable, NPU.variable)
 """Where settings may stand, as keys of a snapshot's `allocator_settings`, too."""
 

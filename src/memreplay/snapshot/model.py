@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
 
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.record import Record
 
@@ -37,6 +38,34 @@ Way = Literal[
     "size",
 ]
 WAYS: tuple[Way, ...] = get_args(Way)
+
+
+class OfBackend(Record, frozen=True, kw_only=True):
+    """Base of a part of a report that gives hints, which name the backend's module of torch."""
+
+    text_only = ("backend",)
+
+    backend: str = CUDA.name
+    """Whose allocator it was, as `snapshot.backends` calls it."""
+
+
+SimulationReason = Literal[
+    "began_with_memory",
+    "came_back_late",
+    "card_inferred",
+    "failures_unchanged",
+    "limit_inferred",
+    "not_reproduced",
+    "placed_by_address",
+    "request_succeeds",
+    "start_too_large",
+    "start_unplaced",
+    "streams_waited",
+    "total_inferred",
+]
+SIMULATION_REASONS: frozenset[SimulationReason] = frozenset(get_args(SimulationReason))
+"""Why what was simulated is an estimate."""
+
 By = str  # one Way to group, or several, joined by commas
 AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]

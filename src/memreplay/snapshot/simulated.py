@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
@@ -25,21 +25,7 @@ if TYPE_CHECKING:
 
     from memreplay.engine.simulate._simulating import Simulation
     from memreplay.snapshot.measured import MeasuredTrace
-
-SimulationReason = Literal[
-    "began_with_memory",
-    "came_back_late",
-    "card_inferred",
-    "failures_unchanged",
-    "limit_inferred",
-    "not_reproduced",
-    "placed_by_address",
-    "request_succeeds",
-    "start_too_large",
-    "start_unplaced",
-    "streams_waited",
-    "total_inferred",
-]
+    from memreplay.snapshot.model import SimulationReason
 
 
 class Simulated(Staying):

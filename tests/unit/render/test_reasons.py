@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
 
 import pytest
 
 from memreplay.analysis.trust.trust import REMARKS
 from memreplay.render.document import Level, Note
 from memreplay.render.reasons import REASONS, reason_notes
-from memreplay.snapshot.simulated import SimulationReason
+from memreplay.snapshot.model import SIMULATION_REASONS
 from tests.conftest import ROOT
 
-OF_SIMULATIONS = set(get_args(SimulationReason))
+OF_SIMULATIONS = set(SIMULATION_REASONS)
 
 # What else stands in quotes in analysis/trust/trust.py.
 OTHER_NAMES = {"max_entries", "trace_alloc_overflowed", "trace_alloc_max_entries"}

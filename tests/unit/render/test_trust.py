@@ -6,8 +6,8 @@ import pytest
 
 from memreplay.analysis.trust.trust import REMARKS, UNSEEN, graded
 from memreplay.render.reasons import REASONS
-from memreplay.render.trust import label_of, trust_label, trust_words
-from memreplay.snapshot.model import Verdict
+from memreplay.render.trust import label_of, trust_label, trust_mark, trust_words
+from memreplay.snapshot.model import SIMULATION_REASONS, Verdict
 
 
 class Numbers(Verdict, frozen=True):
@@ -71,6 +71,28 @@ def test_the_words(found: Numbers, label: str, words: str) -> None:
     assert (trust_label(found), trust_words(found)) == (label, words)
 
 
+@pytest.mark.parametrize(
+    "found, mark",
+    [
+        (of(), ""),
+        (of("recording_begun_late"), ""),
+        (of("blocks_assumed"), "~"),
+        (of("ring_overflow", "blocks_assumed"), "+"),
+        (of("no_events"), "+"),
+        (of("ring_overflow", "unmatched_frees"), "?"),
+    ],
+)
+def test_the_marks(found: Numbers, mark: str) -> None:
+    assert trust_mark(found) == mark
+
+
+@pytest.mark.parametrize("reason", sorted(SIMULATION_REASONS))
+def test_a_simulation_that_is_an_estimate_is_no_doubt(reason: str) -> None:
+    assert label_of("estimated", [reason]) == "estimated"
+    assert label_of("estimated", [reason, "ring_overflow"], 7) == "estimated for the last 7 events"
+    assert label_of("estimated", [reason, "unmatched_frees"]) == "not trustworthy"
+
+
 def test_of_many_doubts_two_are_said() -> None:
     found = of("truncated", "ring_overflow", "blocks_assumed", "skip_actions", "tail_race")
     words = trust_words(found)
@@ -78,7 +100,7 @@ def test_of_many_doubts_two_are_said() -> None:
     assert words.endswith(", and 2 more reasons (summary lists them).")
 
 
-@pytest.mark.parametrize("reason", sorted(REASONS))
+@pytest.mark.parametrize("reason", sorted(set(REASONS) - SIMULATION_REASONS))
 def test_what_is_trusted_says_so_and_nothing_else(reason: str) -> None:
     """A verdict that `--strict` refuses is never worded as one that it lets pass."""
     found = graded([reason])

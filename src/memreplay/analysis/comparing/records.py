@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from memreplay.analysis.steps.records import StepAt
-from memreplay.snapshot.model import Coded, Exactness
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.model import Coded, Exactness, OfBackend
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
@@ -64,7 +63,7 @@ class CategoryChange(Coded, frozen=True, kw_only=True):
     """What the line changed by; null if that was not looked for."""
 
 
-class Side(Record, frozen=True, kw_only=True):
+class Side(OfBackend, frozen=True, kw_only=True):
     """A device of one of the two snapshots at the moment that is compared."""
 
     bytes: int

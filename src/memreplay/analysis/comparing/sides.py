@@ -311,6 +311,7 @@ class SnapshotSide:
             count=count,
             event_index=level.event_index,
             time_us=usage.replay.time_us(level.event_index),
+            backend=usage.replay.backend.name,
             exactness=trust.exactness,
             trusted=trust.trusted,
             reasons=trust.reasons,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from memreplay.snapshot.model import (
     Exactness,
     MeasureName,
+    OfBackend,
 )
 from memreplay.snapshot.record import Record
 
@@ -39,7 +40,7 @@ class Stage(Record, frozen=True, kw_only=True):
     """The usage when it ends; null if that is after what was read."""
 
 
-class DeviceStages(Record, frozen=True, kw_only=True):
+class DeviceStages(OfBackend, frozen=True, kw_only=True):
     """The annotations of one device."""
 
     text_only = ("start_us",)

@@ -41,6 +41,7 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
         measure=usage.measure,
         exactness=trust.exactness,
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         peak_bytes=usage.peak.bytes,
         stages_total=len(found),

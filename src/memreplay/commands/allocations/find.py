@@ -147,6 +147,7 @@ def _device(
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         sizes=_sizes(found["sizes"]),
         lifetimes_events=tuple(EventsClass(*one) for one in _tens(found["lifetimes_events"])),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.snapshot.model import AllocationsSort, By, Exactness, Filters, Group, MeasureName
+from memreplay.snapshot.model import (
+    AllocationsSort,
+    By,
+    Exactness,
+    Filters,
+    Group,
+    MeasureName,
+    OfBackend,
+)
 from memreplay.snapshot.record import Record
 
 
@@ -103,7 +111,7 @@ class TimeClass(Record, frozen=True):
     """Their bytes."""
 
 
-class DeviceAllocations(Record, frozen=True, kw_only=True):
+class DeviceAllocations(OfBackend, frozen=True, kw_only=True):
     """What one device allocated over the events that were read, by one measure. The `bytes` of the
     groups and `rest_bytes` add up to `allocated_bytes`. Sums are as many digits as they need."""
 

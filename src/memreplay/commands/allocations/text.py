@@ -28,7 +28,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.holders import group_row, share, title_of, told_apart
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
@@ -74,7 +74,7 @@ def _section(found: DeviceAllocations, report: AllocationsReport) -> list[Block]
     if found.total.count and found.lifetimes_us is None:
         blocks.append(Note("the file has no times: lifetimes are in events, and no rate is known"))
     said = frozenset(("no_events", "no_allocations"))
-    blocks += reason_notes(found.reasons, trusted=found.trusted, said=said, instead=_INSTEAD)
+    blocks += notes_of(found, said=said, instead=_INSTEAD)
     return blocks
 
 

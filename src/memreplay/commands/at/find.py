@@ -150,6 +150,7 @@ def device_at(
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         groups_total=total,
         rest_bytes=live - sum(group.bytes for group in groups),

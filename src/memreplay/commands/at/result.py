@@ -15,6 +15,7 @@ from memreplay.snapshot.model import (
     Frame,
     Group,
     MeasureName,
+    OfBackend,
     Part,
     Parted,
     When,
@@ -82,7 +83,7 @@ class FoundAllocation(_LivedCode, frozen=True):
     """How many there are."""
 
 
-class DeviceAt(Record, Parted, frozen=True, kw_only=True):
+class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
     """What one device held at a moment. The `bytes` of the groups and `rest_bytes` add up to
     `live_bytes`."""
 

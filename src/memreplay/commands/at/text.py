@@ -24,7 +24,7 @@ from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.fit import cut_right
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import coded_row, holder_tables, one_line, share
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
@@ -91,7 +91,7 @@ def _stages(found: DeviceStages, report: AtReport) -> list[Block]:
         blocks.append(Table(titles, (*("right",) * 5, "left"), tuple(rows)))
     else:
         blocks.append(Note("no annotations"))
-    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+    return [*blocks, *notes_of(found)]
 
 
 def _known(n_bytes: int | None) -> str:
@@ -113,7 +113,7 @@ def _section(found: DeviceAt, report: AtReport) -> list[Block]:
         blocks += tree_table(found.tree, found.live_bytes)
     if found.allocations and found.stacks:
         blocks.append(_allocations_table(found, found.allocations, found.stacks, report))
-    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+    return [*blocks, *notes_of(found)]
 
 
 def _headline(found: DeviceAt) -> tuple[str, ...]:

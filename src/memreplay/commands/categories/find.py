@@ -130,6 +130,7 @@ def device_categories(
         unknown_total=len(unknown),
         source="recorded" if recorded else "guessed",
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         notes=(HIDDEN_CASTS,) if dimensions.hides_casts and not recorded else (),
     )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, When
+from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
 
@@ -29,7 +29,7 @@ class Caught(Record, frozen=True, kw_only=True):
     """The stack that holds most of it; null if nothing was caught."""
 
 
-class DeviceCategories(Record, frozen=True, kw_only=True):
+class DeviceCategories(OfBackend, frozen=True, kw_only=True):
     """What one device held at the moment, by rules. The rules' `bytes` and `unknown_bytes` add up
     to `live_bytes`."""
 

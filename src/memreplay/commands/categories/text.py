@@ -19,7 +19,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import group_row, group_rows, one_line, share
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, range_words, size
 
@@ -47,7 +47,11 @@ def _section(found: DeviceCategories, report: CategoriesReport) -> list[Block]:
     else:
         blocks.append(Note(NOTHING_LEFT if report.filters else "nothing was held"))
     notes = [Note(words) for words in found.notes]
-    return [*blocks, *notes, *reason_notes(found.reasons, trusted=found.trusted)]
+    return [
+        *blocks,
+        *notes,
+        *notes_of(found),
+    ]
 
 
 def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str, str], ...]:

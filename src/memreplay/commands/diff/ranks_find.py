@@ -66,6 +66,7 @@ def _side(
         time_us=usage.replay.time_us(event),
         exactness=trust.exactness,
         trusted=trust.trusted,
+        backend=usage.replay.backend.name,
         reasons=trust.reasons,
     )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.commands.diff.result import DiffReport
-from memreplay.snapshot.model import By, Exactness, Filters, MeasureName, When
+from memreplay.snapshot.model import By, Exactness, Filters, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
 
-class RankSide(Record, frozen=True, kw_only=True):
+class RankSide(OfBackend, frozen=True, kw_only=True):
     """A device of one rank's snapshot at the moment that is compared."""
 
     file: str

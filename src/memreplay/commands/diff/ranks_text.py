@@ -18,7 +18,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.filters import filter_pairs
 from memreplay.render.ranks import ranks_words
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.units import counted, percent, signed_size, size
 
 _NAMES = 3  # files that a note lists
@@ -208,7 +208,7 @@ def _reasons(report: RanksReport) -> list[Note]:
     for run in ("base", "new"):
         for one in report.ranks:
             side = one.base if run == "base" else one.new
-            for note in reason_notes(side.reasons, trusted=side.trusted):
+            for note in notes_of(side):
                 found.setdefault((note.text, note.level), {}).setdefault(run, []).append(one.rank)
     notes = []
     for (text, level), runs in found.items():

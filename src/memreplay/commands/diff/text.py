@@ -27,7 +27,7 @@ from memreplay.render.frames import fewer_words
 from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.places import in_place, place_words
 from memreplay.render.ranges import ranges_words
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
 from memreplay.render.where import where_words
@@ -74,7 +74,7 @@ def device_section(found: DeviceDiff, report: DiffReport) -> list[Block]:
     """A device: its change, which code it is in, and what speaks against the numbers."""
     blocks = change_blocks(found, report, device_words(found.base_device, found.device))
     for name, side in (("base", found.base), ("new", found.new)):
-        notes = reason_notes(side.reasons, trusted=side.trusted)
+        notes = notes_of(side)
         blocks += [Note(f"{name}: {note.text}", note.level) for note in notes]
     return blocks
 

@@ -114,6 +114,7 @@ class _Judging:
             least=_need(least, of_least),
             cards=tuple(map(self._fit, sizes, on_cards, verdicts)),
             exactness="exact" if all(one.exact for one in all_of_them) else "estimated",
+            backend=replay.backend.name,
             trusted=of_need.trusted,
             reasons=tuple(dict.fromkeys(name for one in all_of_them for name in one.reasons)),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.simulating.records import FailedRequest
-from memreplay.snapshot.model import Exactness
+from memreplay.snapshot.model import Exactness, OfBackend
 from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_allocator import Outcome
 
@@ -44,7 +44,7 @@ class Fit(Record, frozen=True, kw_only=True):
     """Where it does not fit: other settings with which it would, of some 30, the best first."""
 
 
-class DeviceFits(Record, frozen=True, kw_only=True):
+class DeviceFits(OfBackend, frozen=True, kw_only=True):
     """What one device's program needs."""
 
     device: int

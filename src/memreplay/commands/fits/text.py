@@ -17,7 +17,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.holders import coded_row
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import (
     NOT_EXACT,
     SETTINGS_WIDTH,
@@ -25,6 +25,7 @@ from memreplay.render.simulations import (
     settings_lines,
     settings_words,
 )
+from memreplay.render.trust import label_of
 from memreplay.render.units import count, counted, size, sizes
 
 Words = dict[int, str]  # how sizes are written, so that those that differ look different
@@ -67,7 +68,7 @@ def _section(device: DeviceFits, note: str) -> list[Block]:
         blocks.append(Note(f"{NOT_EXACT} before what is an estimate"))
     if note:
         blocks.append(Note(note))
-    return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+    return [*blocks, *notes_of(device)]
 
 
 def _headline(device: DeviceFits, words: Words) -> tuple[str, ...]:
@@ -82,7 +83,8 @@ def _headline(device: DeviceFits, words: Words) -> tuple[str, ...]:
         on = f"fits on all {len(cards)} cards"
     else:
         on = f"fits on {fitting or 'none'} of {len(cards)} cards"
-    return (said, *((on,) if cards else ()), device.need.exactness)
+    trust = label_of(device.need.exactness, device.reasons, device.events)
+    return (said, *((on,) if cards else ()), trust)
 
 
 def _pairs(device: DeviceFits, words: Words) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ from memreplay.analysis.comparing.records import DiffRow
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.diff.ranks_result import Spread
-from memreplay.snapshot.model import Exactness, MeasureName
+from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
 RankStatus = Literal["ok", "empty", "unreadable", "memory", "died"]
@@ -40,7 +40,7 @@ class CardFit(Record, frozen=True):
     """Whether that is exact, as [a simulation](simulate.md#what-is-exact) can be."""
 
 
-class FleetDevice(Record, frozen=True, kw_only=True):
+class FleetDevice(OfBackend, frozen=True, kw_only=True):
     """One device of one rank."""
 
     device: int

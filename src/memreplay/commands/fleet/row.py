@@ -86,6 +86,7 @@ def _device(
         curve=curve,
         cards=tuple(_on_card(snap, replay, total, strict=strict) for total in totals),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
     )
 

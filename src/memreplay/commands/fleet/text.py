@@ -21,7 +21,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.holders import coded_row
 from memreplay.render.ranks import ranks_words
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import NOT_EXACT
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, signed_size, size, sizes
@@ -319,7 +319,7 @@ def _reasons(report: FleetReport) -> list[Note]:
     told = [one for one in report.ranks if one.devices and one.rank is not None]
     for one in told:
         own = one.devices[0]
-        for note in reason_notes(own.reasons, trusted=own.trusted):
+        for note in notes_of(own):
             found.setdefault((note.text, note.level), []).append(one.rank or 0)
     noun = noun_of(report)
     return [

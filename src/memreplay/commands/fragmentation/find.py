@@ -78,6 +78,7 @@ def fragmentation_report(
         block_map = replay.block_map(event)
         found.append(
             DeviceFragmentation(
+                backend=replay.backend.name,
                 device=device,
                 first_event=replay.first_event,
                 events=replay.events,

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.groups.records import Blocker, Kind, MapSums
+from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import By, Exactness
 from memreplay.snapshot.record import Record
 
@@ -122,6 +123,9 @@ class DeviceFragmentation(DeviceCourse, frozen=True, kw_only=True):
     bytes are `pinned_bytes`, and what `returned_bytes` and `private_bytes` have beside their
     pending parts."""
 
+    text_only = ("backend",)
+
+    backend: str = CUDA.name
     slack_bytes: int
     """What blocks have above what was asked for: `in_use_bytes` + `pending_bytes` -
     `requested_bytes`."""

@@ -15,9 +15,10 @@ from memreplay.render.document import Block, Document, Heading, Note, Pairs, Pla
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import share
 from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, place_words
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, percent, size
+from memreplay.snapshot.backends import spoken
 
 _POINTS = {
     "start": "start",
@@ -54,8 +55,11 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
     said = frozenset(("no_events",))
     blocks: list[Block] = [Heading(_headline(device))]
     if not any(point.reserved_bytes for point in device.points):
-        blocks.append(Note(NO_SEGMENTS))
-        return [*blocks, *reason_notes(device.reasons, trusted=device.trusted, said=said)]
+        blocks.append(Note(spoken(NO_SEGMENTS, device.backend)))
+        return [
+            *blocks,
+            *notes_of(device, said=said),
+        ]
     blocks.append(Pairs(_pairs(device)))
     if device.events:
         blocks.append(_course(device))
@@ -74,7 +78,7 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
         )
     if any(segment.bar for segment in device.map):
         blocks += _map(device)
-    blocks += reason_notes(device.reasons, trusted=device.trusted, said=said)
+    blocks += notes_of(device, said=said)
     return blocks
 
 

@@ -360,6 +360,7 @@ class _Search:
                 everything, warm, leak_rate or whole_rate, _memory(replay, total_memory), step_us
             ),
             trusted=trusted,
+            backend=replay.backend.name,
             reasons=reasons,
         )
 

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepSource
-from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName
+from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
 MemorySource = Literal["given", "oom", "recorded"]
@@ -70,7 +70,7 @@ class RunsOut(Record, frozen=True, kw_only=True):
     """How long they take; null if the file has no times."""
 
 
-class DeviceLeaks(Record, frozen=True, kw_only=True):
+class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     """What grows on one device from step to step."""
 
     device: int

@@ -10,7 +10,7 @@ from memreplay.commands.steps.text import guess_notes, source_words
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.filters import filter_pairs
 from memreplay.render.holders import coded_row, title_of, told_apart
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, duration, signed_size, size
 
@@ -65,7 +65,7 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     ]
     blocks += _notes(device, report)
     blocks += guess_notes(device.source)
-    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    blocks += notes_of(device)
     return blocks
 
 

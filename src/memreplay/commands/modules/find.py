@@ -198,6 +198,7 @@ def device_modules(
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         modules_total=len(nodes),
         modules=rows,

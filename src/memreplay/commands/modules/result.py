@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.snapshot.model import Exactness, Filters, MeasureName, When
+from memreplay.snapshot.model import Exactness, Filters, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
 ModulesSort = Literal[
@@ -66,7 +66,7 @@ class ModuleBytes(Record, frozen=True, kw_only=True):
     """The first event after which it was; null if that is nothing."""
 
 
-class DeviceModules(Record, frozen=True, kw_only=True):
+class DeviceModules(OfBackend, frozen=True, kw_only=True):
     """What one device held at the moment, by modules."""
 
     device: int

@@ -9,7 +9,7 @@ from memreplay.commands.modules.result import DeviceModules, ModuleBytes, Module
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import UNITS, counted, range_words, size
 
@@ -55,7 +55,7 @@ def _section(found: DeviceModules, report: ModulesReport) -> list[Block]:
             blocks.append(Note(f"{counted(hidden, 'module')} left out (--top 0 shows all)"))
     else:
         blocks.append(Note(NOTHING_LEFT if report.filters else "nothing was held"))
-    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+    return [*blocks, *notes_of(found)]
 
 
 def _pairs(found: DeviceModules, report: ModulesReport) -> tuple[tuple[str, str], ...]:

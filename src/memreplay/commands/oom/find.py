@@ -153,6 +153,7 @@ def _device(
         start_us=replay.time_us(replay.start),
         exactness=trust.exactness,
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         total_bytes=card,
         total_known=known is not None,
@@ -277,7 +278,7 @@ class _Telling:
         if outlook.without_largest is not None:
             remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, simulated=True)
         told = Oom(
-            variable=replay.backend.variable,
+            backend=replay.backend.name,
             number=number,
             event_index=event,
             time_us=replay.time_us(event),

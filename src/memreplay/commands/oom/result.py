@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 from memreplay.analysis.groups.asking import Asker
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.groups.records import Blocker, Kind
-from memreplay.snapshot.backends import CUDA
-from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part, Parted
+from memreplay.snapshot.model import By, Exactness, Group, MeasureName, OfBackend, Part, Parted
 from memreplay.snapshot.record import Record
 
 Cause = Literal[
@@ -76,14 +75,10 @@ class Remedy(Record, frozen=True):
     recording. What the program asks for after it, the file does not say."""
 
 
-class Oom(Record, Parted, frozen=True, kw_only=True):
+class Oom(OfBackend, Parted, frozen=True, kw_only=True):
     """A request that failed, and the memory at that moment. The `bytes` of the groups and
     `rest_bytes` add up to `active_bytes`."""
 
-    text_only = ("variable",)
-
-    variable: str = CUDA.variable
-    """The environment variable that the allocator's settings are read from."""
     number: int
     """Which one of the device it is, from 1."""
     event_index: int
@@ -216,7 +211,7 @@ class LastState(Record, Parted, frozen=True, kw_only=True):
         return "active"
 
 
-class DeviceOoms(Record, frozen=True, kw_only=True):
+class DeviceOoms(OfBackend, frozen=True, kw_only=True):
     """The out-of-memory events of one device."""
 
     device: int

@@ -8,10 +8,10 @@ from memreplay.render.document import Block, Document, Heading, Note, Pairs, Pla
 from memreplay.render.holders import coded_row, holder_tables
 from memreplay.render.kinds import kinds_words
 from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, part_words
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of, reason_notes
 from memreplay.render.trust import seen_words, trust_label
 from memreplay.render.units import count, counted, size, time_utc
-from memreplay.snapshot.backends import CUDA
+from memreplay.snapshot.backends import spoken
 
 LISTED = 20  # ooms that stand in the list before the one in detail
 
@@ -142,7 +142,7 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
     blocks: list[Block] = [Heading((words, *where)), Pairs((*pairs, *more))]
     if end.groups or end.rest_count:
         blocks += holder_tables(end, end.active_bytes, report.by, all_frames=report.all_frames)
-    return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+    return [*blocks, *notes_of(device)]
 
 
 def _is_near_peak(end: LastState) -> bool:
@@ -158,8 +158,8 @@ def _section(device: DeviceOoms, report: OomReport) -> list[Block]:
     for oom in chosen:
         blocks += _detail(oom, device, report)
     if any(oom.reserved_bytes == 0 for oom in chosen):
-        blocks.append(Note(NO_SEGMENTS))
-    blocks += reason_notes(device.reasons, trusted=device.trusted)
+        blocks.append(Note(spoken(NO_SEGMENTS, device.backend)))
+    blocks += notes_of(device)
     return blocks
 
 
@@ -332,7 +332,7 @@ def _is_limited(oom: Oom) -> bool:
 
 def remedy_words(one: Remedy, oom: Oom) -> str:
     """What a remedy would have given, whether that is enough, and how to do it."""
-    return _remedy_words(one, oom).replace(CUDA.variable, oom.variable)
+    return spoken(_remedy_words(one, oom), oom.backend)
 
 
 def _remedy_words(one: Remedy, oom: Oom) -> str:

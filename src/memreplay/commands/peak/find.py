@@ -113,6 +113,7 @@ def device_peak(
         categories_source=categories_source(snap),
         categories=() if reserved else categories_at(grouper, usage, point.event_index),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         groups_total=total,
         rest_bytes=point.bytes - sum(g.bytes for g in groups),

@@ -14,6 +14,7 @@ from memreplay.snapshot.model import (
     Filters,
     Group,
     MeasureName,
+    OfBackend,
     Part,
     Parted,
     PeakPoint,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
 
 
-class DevicePeak(Record, Parted, frozen=True, kw_only=True):
+class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     """The highest usage of one device by one measure, and who held it. The `bytes` of the groups
     and `rest_bytes` add up to `peak_bytes`."""
 

@@ -19,7 +19,7 @@ from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import holder_tables, share
 from memreplay.render.kinds import kinds_words
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
@@ -63,7 +63,7 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
 
         blocks += tree_table(peak.tree, peak.peak_bytes)
     said = frozenset(("no_events",))
-    blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
+    blocks += notes_of(peak, said=said)
     return blocks
 
 

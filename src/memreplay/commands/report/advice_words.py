@@ -9,7 +9,7 @@ from memreplay.commands.oom.text import AT_PEAK, remedy_words
 from memreplay.commands.report.result import Advice, DeviceOverview
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import counted, percent, size
-from memreplay.snapshot.backends import CUDA
+from memreplay.snapshot.backends import spoken
 from memreplay.snapshot.model import Frame
 from memreplay.texts import clean
 
@@ -80,7 +80,7 @@ def advice_title(one: Advice) -> str:
 
 def advice_words(one: Advice, device: DeviceOverview) -> str:
     """One sentence with its number."""
-    return _advice_words(one, device).replace(CUDA.variable, device.variable)
+    return spoken(_advice_words(one, device), device.backend)
 
 
 def _advice_words(one: Advice, device: DeviceOverview) -> str:

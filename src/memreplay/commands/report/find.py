@@ -144,7 +144,7 @@ def _device(
     whole = device_verdict(snap, replay)
     oom = parts["oom"]
     made = DeviceOverview(
-        variable=snap.replay(peak.device).backend.variable,
+        backend=replay.backend.name,
         device=peak.device,
         trusted=whole.trusted,
         exactness=peak.exactness,

@@ -10,8 +10,7 @@ from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.commands.oom.result import DeviceOoms
 from memreplay.commands.peak.result import DevicePeak
 from memreplay.commands.steps.result import DeviceSteps
-from memreplay.snapshot.backends import CUDA
-from memreplay.snapshot.model import Exactness, Frame
+from memreplay.snapshot.model import Exactness, Frame, OfBackend
 from memreplay.snapshot.record import Record
 
 
@@ -59,14 +58,10 @@ class Unused(UnusedPoint, frozen=True):
     text_only = ("name",)
 
 
-class DeviceOverview(Record, frozen=True, kw_only=True):
+class DeviceOverview(OfBackend, frozen=True, kw_only=True):
     """One device: what each command says of it, with `--top 5` of `peak` and `oom`, `--top 3` of
     the others, and the first event alone of `oom`. What is null has no answer in the file."""
 
-    text_only = ("variable",)
-
-    variable: str = CUDA.variable
-    """The environment variable that the allocator's settings are read from."""
     device: int
     trusted: bool
     """Whether nothing speaks against the numbers, as in `memreplay summary`:

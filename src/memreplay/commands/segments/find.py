@@ -73,6 +73,7 @@ def _device(
         actions=_actions(snap, changes),
         exactness=trust.exactness,
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         at_peak=reserved_groups(grouper.dimensions, "frame", usage, usage.peak.event_index, 0)[0],
         taken=_groups(snap, replay, changes, changes.bytes > 0, rank),

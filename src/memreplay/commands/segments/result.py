@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.snapshot.model import Exactness, Frame, Group
+from memreplay.snapshot.model import Exactness, Frame, Group, OfBackend
 from memreplay.snapshot.record import Record
 
 
@@ -76,7 +76,7 @@ class Changes(Record, frozen=True):
         return len(self.event_index)
 
 
-class DeviceSegments(Record, frozen=True, kw_only=True):
+class DeviceSegments(OfBackend, frozen=True, kw_only=True):
     """The segments of one device over time."""
 
     text_only = ("largest",)

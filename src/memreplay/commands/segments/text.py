@@ -11,7 +11,7 @@ from memreplay.commands.segments.result import (
 )
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.holders import place_of
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.units import count, counted, percent, signed_duration, signed_size, size
 from memreplay.snapshot.model import Frame
 
@@ -44,7 +44,7 @@ def _section(device: DeviceSegments, top: int, listed: bool) -> list[Block]:
             blocks.append(_peak_table(device, top))
         blocks += _changes_table(device.taken, "taken", "asked for by", top)
         blocks += _changes_table(device.given_back, "given back", "given back by", top)
-    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    blocks += notes_of(device)
     return blocks
 
 

@@ -164,6 +164,7 @@ def _device(
         stopped_event=best.stopped_event,
         exactness=trust.exactness,
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         candidates=tuple(searching.as_candidate(one, exact=recorded_is_exact) for one in tried)
         if search

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
-from memreplay.snapshot.model import Exactness
+from memreplay.snapshot.model import Exactness, OfBackend
 from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_allocator import Outcome
 
 
-class DeviceSimulation(Record, frozen=True, kw_only=True):
+class DeviceSimulation(OfBackend, frozen=True, kw_only=True):
     """One device's program, as it was recorded and as it was simulated."""
 
     device: int

@@ -18,7 +18,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.holders import coded_row
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import (
     NOT_EXACT,
     SETTINGS_WIDTH,
@@ -26,6 +26,7 @@ from memreplay.render.simulations import (
     settings_lines,
     settings_words,
 )
+from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
     counted,
@@ -49,7 +50,10 @@ def simulate_document(report: SimulateReport, *, top: int = 20) -> Document:
 def _section(device: DeviceSimulation, top: int) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device))]
     if not device.events:
-        return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+        return [
+            *blocks,
+            *notes_of(device),
+        ]
     blocks += [Pairs(_pairs(device)), _beside(device)]
     if device.failed is not None:
         blocks.append(_failed(device.failed))
@@ -57,7 +61,7 @@ def _section(device: DeviceSimulation, top: int) -> list[Block]:
         blocks.append(Note("the simulation ends there: nobody knows what the program does next"))
     if device.candidates is not UNSET:
         blocks += _tried(device.candidates, top)
-    return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+    return [*blocks, *notes_of(device)]
 
 
 def _headline(device: DeviceSimulation) -> tuple[str, ...]:
@@ -95,7 +99,7 @@ def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
         *changed,
         ("recorded", _setting(device.recorded_settings, device.recorded_total_bytes)),
         ("simulated", _setting(device.settings, device.total_bytes) + _context(device)),
-        ("result", device.exactness),
+        ("result", trust_label(device)),
     )
 
 

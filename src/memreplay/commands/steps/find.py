@@ -173,6 +173,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         steady=_steady(steps[warm:]),
         odd=_odd(steps[warm:]),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
     )
 

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepSource
-from memreplay.snapshot.model import Exactness, MeasureName
+from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
 
@@ -97,7 +97,7 @@ class Odd(Record, frozen=True):
     """What the steady steps have."""
 
 
-class DeviceSteps(Record, frozen=True, kw_only=True):
+class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     """The steps of one device."""
 
     text_only = ("missing",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.analysis.steps.records import StepSource
 from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Step, StepsReport
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (
     count,
@@ -46,7 +46,7 @@ def _section(device: DeviceSteps, report: StepsReport) -> list[Block]:
         together = counted(device.source.taken_together, "repetition")
         blocks.append(Note(f"there are so many that each step here is {together}"))
     blocks += guess_notes(device.source)
-    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    blocks += notes_of(device)
     return blocks
 
 

@@ -97,6 +97,7 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         overflow_signs=overflow_signs(snap, replay),
         dropped_events=dropped_events(snap, device),
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
     )
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.trust.ring import Sign
-from memreplay.snapshot.model import Exactness, MeasureName
+from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
 Overflow = Literal["yes", "likely", "no", "unknown"]
@@ -52,7 +52,7 @@ class MeasureSummary(Record, frozen=True, kw_only=True):
     the trace does."""
 
 
-class DeviceSummary(Record, frozen=True, kw_only=True):
+class DeviceSummary(OfBackend, frozen=True, kw_only=True):
     """One device of a snapshot: what is there, and whether a replay of it can be trusted."""
 
     device: int

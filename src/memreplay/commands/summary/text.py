@@ -13,7 +13,7 @@ from memreplay.commands.summary.result import (
     SnapshotSummary,
 )
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.render.reasons import reason_notes
+from memreplay.render.reasons import notes_of
 from memreplay.render.trust import doubts_of, label_of
 from memreplay.render.units import (
     count,
@@ -120,7 +120,7 @@ def _section(device: DeviceSummary) -> list[Block]:
         )
         blocks.append(Table(titles, ("left", "right", "right", "right"), rows))
     said = frozenset(("no_events",))
-    blocks += reason_notes(device.reasons, trusted=device.trusted, said=said)
+    blocks += notes_of(device, said=said)
     return blocks
 
 

@@ -147,6 +147,7 @@ def device_series(
         measure=usage.measure,
         exactness=trust.exactness,
         trusted=trust.trusted,
+        backend=replay.backend.name,
         reasons=trust.reasons,
         start_bytes=usage.start_bytes,
         peak_bytes=peak.bytes,

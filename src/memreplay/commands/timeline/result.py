@@ -15,6 +15,7 @@ from memreplay.snapshot.model import (
     Filters,
     Group,
     MeasureName,
+    OfBackend,
     Span,
 )
 from memreplay.snapshot.record import Record
@@ -37,7 +38,7 @@ class Layer(Coded, frozen=True, kw_only=True):
     """What it held at the device's peak."""
 
 
-class Series(Record, frozen=True, kw_only=True):
+class Series(OfBackend, frozen=True, kw_only=True):
     """One measure of one device over its events. Arrays have a number for each bucket."""
 
     device: int

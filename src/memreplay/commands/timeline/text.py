@@ -77,7 +77,8 @@ def timeline_document(report: TimelineReport, width: int, *, absolute: bool = Fa
         blocks += _marks_notes(marks[device], found[0])
         said = frozenset(("no_events",))
         reasons = tuple(dict.fromkeys(name for one in found for name in one.reasons))
-        blocks += reason_notes(reasons, trusted=all(one.trusted for one in found), said=said)
+        trusted = all(one.trusted for one in found)
+        blocks += reason_notes(reasons, trusted=trusted, backend=found[0].backend, said=said)
     return tuple(blocks)
 
 

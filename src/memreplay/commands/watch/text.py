@@ -10,14 +10,14 @@ from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.watch.result import WatchedDevice, WatchLine, WatchTotals
 from memreplay.render.fit import cell_width, cut_right, fit_path
 from memreplay.render.layout import pad
+from memreplay.render.trust import trust_mark
 from memreplay.render.units import count, counted, percent, signed_size, size
 from memreplay.texts import clean
 
 Level = Literal["plain", "dim", "strong", "over", "warning"]
 Styled = tuple[str, Level]
 
-# Behind a size: it is past its limit; it cannot be trusted; it is estimated.
-PAST, DOUBTFUL, ESTIMATED = "!", "?", "~"
+PAST = "!"  # behind a size that is past its limit; others have the marks of render/trust.py
 _WIDE = 120  # columns from which on there is room for the day and the step
 _SIZE = 10  # of 1023.9 GiB
 _LEAST = 24  # for the file and what was largest: else a column has to go
@@ -102,9 +102,7 @@ class Columns:
         """What is to be known of the peak."""
         if "max_peak" in device.past or (device.past and "reserved" not in self.columns):
             return PAST
-        if not device.trusted:
-            return DOUBTFUL
-        return ESTIMATED if device.exactness == "estimated" else " "
+        return trust_mark(device) or " "
 
     def _time(self, time_us: int) -> str:
         try:

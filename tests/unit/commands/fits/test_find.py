@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 
 import memreplay as mr
 from memreplay.analysis.simulating.fitting import smallest
 from memreplay.commands.fits.find import fits_report
 from memreplay.snapshot.alloc_conf import changed_settings, spelled
+from memreplay.snapshot.cards import context_bytes
 from tests import build
 from tests.allocator import GIB, MIB
 from tests.unit.analysis.simulating.programs import least_of, mixed, scattered
@@ -101,6 +103,24 @@ def test_without_events_no_card_is_judged() -> None:
     assert fits_report(snap).devices == ()
     with pytest.raises(mr.NothingToTellError, match="no events"):
         fits_report(snap, totals=(GIB,))
+
+
+@pytest.mark.parametrize("bytes_", [250 * MIB, 290 * MIB, 300 * MIB, GIB])
+def test_totals_are_what_the_program_has_and_cards_have_a_context_too(bytes_: int) -> None:
+    snap = opened()
+    context = context_bytes(bytes_)
+    asked = (bytes_, bytes_ - context)
+    (one,) = mr.fits(snap, totals=asked, cards=(bytes_,)).devices
+    total, less, card = one.cards
+    assert (total.total_bytes, total.context_bytes) == (bytes_, UNSET)
+    assert (card.total_bytes, card.context_bytes) == (bytes_, context)
+    assert total.fits == (one.need.total_bytes <= bytes_)
+    # A card is as good as what it leaves for the program.
+    assert (card.fits, card.failed, card.simulated) == (less.fits, less.failed, less.simulated)
+    for fit, usable in ((total, bytes_), (card, bytes_ - context)):
+        (simulated,) = mr.simulate(snap, total_bytes=usable).devices
+        assert fit.fits == (simulated.failed is None)
+        assert fit.simulated == simulated.simulated
 
 
 def test_a_card_that_is_named_twice_counts_once() -> None:

@@ -41,6 +41,23 @@ def test_without_a_card(width: int) -> None:
     assert f"note: {BESIDES}" in " ".join(" ".join(shown).split())
 
 
+@pytest.mark.parametrize(
+    "reasons, events, trust",
+    [
+        (("recording_begun_late",), 9, "exact"),
+        (("ring_overflow",), 9, "exact for the last 9 events"),
+        (("unmatched_frees", "not_reproduced"), 9, "not trustworthy"),
+    ],
+)
+def test_the_verdict_is_worded_as_everywhere(
+    reasons: tuple[str, ...], events: int, trust: str
+) -> None:
+    found = report(totals=(GIB,))
+    device = replace(found.devices[0], reasons=reasons, events=events)
+    shown = lines(replace(found, devices=(device,)))
+    assert f"device 0: needs 290.0 MiB, fits on 1.0 GiB, {trust}" in shown
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_cards(width: int) -> None:
     shown = lines(report(totals=(GIB, 271 * MIB, 199 * MIB)), width)

@@ -32,6 +32,21 @@ def words(found: SimulateReport, width: int = 100, top: int = 20) -> str:
     return " ".join(" ".join(lines(found, width, top)).split())
 
 
+@pytest.mark.parametrize(
+    "changed, trust",
+    [
+        ({}, "exact"),
+        ({"reasons": ("ring_overflow",), "events": 9}, "exact for the last 9 events"),
+        ({"reasons": ("not_reproduced",), "exactness": "estimated"}, "estimated"),
+        ({"reasons": ("not_reproduced", "unmatched_frees")}, "not trustworthy"),
+    ],
+)
+def test_the_verdict_is_worded_as_everywhere(changed: dict[str, Any], trust: str) -> None:
+    found = report(settings=EXPANDABLE, total_bytes=GIB)
+    device = replace(found.devices[0], **changed)
+    assert f"result     {trust}" in lines(replace(found, devices=(device,)))
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_both_stand_beside_each_other(width: int) -> None:
     shown = lines(report(settings=EXPANDABLE, total_bytes=GIB), width)

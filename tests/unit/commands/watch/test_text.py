@@ -96,14 +96,20 @@ def test_no_line_is_wider_and_all_columns_stand_where_titles_do(width: int) -> N
     assert ("step" in columns.header) == (width >= 120)
 
 
+DOUBT = ("unmatched_frees",)
+
+
 @pytest.mark.parametrize(
     "changed, peak, reserved, level",
     [
         ({}, "38.0 GiB ", "40.0 GiB ", "plain"),
-        ({"past": ("max_peak",), "trusted": False}, "38.0 GiB!", "40.0 GiB ", "over"),
+        ({"past": ("max_peak",), "reasons": DOUBT}, "38.0 GiB!", "40.0 GiB ", "over"),
         ({"past": ("max_reserved",)}, "38.0 GiB ", "40.0 GiB!", "over"),
         ({"exactness": "estimated"}, "38.0 GiB~", "40.0 GiB ", "plain"),
-        ({"exactness": "estimated", "trusted": False}, "38.0 GiB?", "40.0 GiB ", "plain"),
+        ({"exactness": "estimated", "reasons": DOUBT}, "38.0 GiB?", "40.0 GiB ", "plain"),
+        ({"reasons": ("recording_begun_late",)}, "38.0 GiB ", "40.0 GiB ", "plain"),
+        # An earlier, higher peak may be missing.
+        ({"trusted": False, "reasons": ("ring_overflow",)}, "38.0 GiB+", "40.0 GiB ", "plain"),
     ],
 )
 def test_marks(changed: dict[str, Any], peak: str, reserved: str, level: str) -> None:
