@@ -155,8 +155,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
 cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
     # EMPTY_LIST, EMPTY_DICT
     cdef Value v
-    cdef uint32_t parent = 0
-    cdef uint32_t role
+    cdef uint32_t role, parent = 0
     vm.tables.read_bytes = cursor_offset(&vm.cur)
     role = resolve_role(vm, a_list, &parent)
     if within_input(vm.tables, role) != OK:
