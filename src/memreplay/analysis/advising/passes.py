@@ -66,11 +66,11 @@ def unneeded(
     order = np.flatnonzero(old)
     order = order[np.argsort(made[order], kind="stable")]
     ended = False
-    bounds = np.flatnonzero(np.diff(made[order], prepend=-1))
+    bounds = np.append(np.flatnonzero(np.diff(made[order], prepend=-1)), len(order))
     cut: list[NDArray[np.int64]] = []
-    for some in np.split(order, bounds[1:]) if len(order) else ():
-        if len(some) < KEPT_COUNT:
-            continue
+    # Most are of a few allocations: a long recording has tens of thousands of these.
+    for i in np.flatnonzero(np.diff(bounds) >= KEPT_COUNT):
+        some = order[bounds[i] : bounds[i + 1]]
         rows = np.sort(some)
         first = rows[np.searchsorted(np.cumsum(lives.bytes[rows]), lives.bytes[rows].sum() // 20)]
         whole = int(sums[made[some[0]]] - sums[first])
