@@ -96,6 +96,7 @@ function device(of: World, columns: Columns): PageDevice {
     })),
     address_base: String(BASE),
     address_unit: unit,
+    small_limit: 1 << 20,
     segments: pieces && {
       begin: columns.add(
         pieces.map((one) => one.begin),

@@ -31,6 +31,11 @@ class Backend(NamedTuple):
     align_bytes: int = 0
     """What large blocks of expandable segments begin at a multiple of; 0 for anywhere."""
 
+    @property
+    def small_limit(self) -> int:
+        """The largest request, in bytes, that comes from a small segment."""
+        return (1 << 20) - self.pad_bytes
+
 
 CUDA = Backend("CUDA", variable="PYTORCH_CUDA_ALLOC_CONF", module="torch.cuda")
 XPU = Backend("XPU", variable="PYTORCH_XPU_ALLOC_CONF", module="torch.xpu", code="/torch/xpu/")

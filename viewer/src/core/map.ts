@@ -12,8 +12,6 @@ import type { SegmentColumns } from './page.js';
 /** Bits of `SegmentColumns.kind`. */
 const EXPANDABLE = 1;
 const SMALL = 2;
-/** Larger requests go to large segments. */
-const SMALL_LIMIT = 1 << 20;
 
 interface Layout {
   readonly segments: readonly Laid[];
@@ -103,6 +101,7 @@ export class Pieces {
     const blocks = this.blocks(moment);
     const { synthetic } = this.code;
     const { stacks } = this.device;
+    const { small_limit } = this.device.said;
     const found: Laid[] = [];
     let next = 0;
     let outside = 0;
@@ -122,7 +121,7 @@ export class Pieces {
         outside -= to - from;
         within.push({ ...said, offset: from - one.address, size: to - from });
         // Such a block lies in small segments only; a checkpoint's says nothing.
-        if (one.expandable && said.requested <= SMALL_LIMIT && !synthetic[stacks[said.id]!]) {
+        if (one.expandable && said.requested <= small_limit && !synthetic[stacks[said.id]!]) {
           small = true;
         }
       }

@@ -121,6 +121,8 @@ export interface PageDevice {
   readonly groups: readonly PageGroups[];
   readonly address_base: string;
   readonly address_unit: number;
+  /** The largest request that comes from a small segment. */
+  readonly small_limit: number;
   /** Null where they do not add up to what was reserved. */
   readonly segments: SegmentColumns | null;
   /** How far the numbers of a measure can be trusted; a warning if they aren't exact. */

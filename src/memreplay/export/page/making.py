@@ -145,6 +145,7 @@ def _device(
         groups=Grouping(replay, those, dimensions, columns, texts).all(pool, stream),
         address_base=str(addresses.base),
         address_unit=addresses.unit,
+        small_limit=replay.backend.small_limit,
         segments=None if parts is None else _segments(parts, addresses, columns),
         trust={name: _trust(snap, replay, name) for name in MEASURES},
         peaks=peaks,

@@ -137,6 +137,8 @@ class PageDevice(Record, frozen=True, kw_only=True):
     """The lowest address; in digits, as it may be too large for a number of JavaScript."""
     address_unit: int
     """What addresses are multiples of: 512 or 1."""
+    small_limit: int
+    """The largest request, in bytes, that comes from a small segment."""
     segments: SegmentColumns | None
     """None where they do not add up to what was reserved."""
     trust: dict[MeasureName, NoteBlock]

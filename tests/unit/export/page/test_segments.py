@@ -79,7 +79,7 @@ def told(snap: mr.Snapshot, replay: mr.Replay, event: int, rows: list[Mapped]) -
     found = replay.block_map(event + replay.first_event)
     columns = [memoryview(found.tiles(name)).tolist() for name in ("requested", "state", "stack")]
     little = [
-        state != FREE and requested <= MIB and not synthetic(snap, stack)
+        state != FREE and requested <= replay.backend.small_limit and not synthetic(snap, stack)
         for requested, state, stack in zip(*columns, strict=True)
     ]
     tiles = [
