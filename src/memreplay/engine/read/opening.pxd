@@ -51,16 +51,6 @@ cdef inline int open_trace(Tables* t, int32_t place, int32_t device) noexcept no
     return OK
 
 
-cdef inline bint was_opened(const Tables* t, const Value* v, uint32_t role) noexcept nogil:
-    # Whether the dict v had its list of this role already, or a list of it was begun.
-    if v.kind == V_ROOT:
-        return ((role == V_SEGMENTS and t.saw_segments) or (role == V_TRACES and t.saw_traces)
-                or (role == V_ANNOTATIONS and t.saw_annotations))
-    if role == V_BLOCKS:
-        return (<Segment*> t.segments.data)[v.idx].flags & OPENED_BLOCKS != 0
-    return False
-
-
 cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
     # Whether a list that owns rows was set in the dict it belongs to.
     if v.kind == V_SEGMENTS:

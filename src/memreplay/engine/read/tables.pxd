@@ -284,8 +284,6 @@ cdef struct Tables:
     uint64_t found                   # how many there are so far
     bint adopted                     # the one that is wanted was found
     bint unwrapped                   # and it does not stand at the top
-    uint64_t adopted_at              # the byte at which its first list of segments or traces begins
-    bint unknown_keys                # it may have items that nobody knows
     Buf found_names                  # u32 string id or NONE32: where each of the first few stands
     bint salvaged                    # the input was cut off: what is here is its whole part
     bint windowed                    # a trace begins with carried events: it has a window
@@ -293,6 +291,10 @@ cdef struct Tables:
     Event event
     bint any_time, any_missing_time
     uint64_t with_stack
+    # Of the snapshot that is wanted: the byte at which its first list of segments or traces begins,
+    # and whether it may have items that nobody knows.
+    uint64_t adopted_at
+    bint unknown_keys
 
 
 cdef inline void event_clear(Event* e) noexcept nogil:

@@ -1,0 +1,102 @@
+"""The role of a value in a pickle's dict, which may show that the dict is a snapshot: wrapped.pxd.
+
+It is asked for containers that are not read in one go, so it stays out of the reader's own loop.
+"""
+
+from libc.stdint cimport uint32_t
+from memreplay.engine.read.keys cimport role_of_value
+from memreplay.engine.read.stack cimport POSITION, values
+from memreplay.engine.read.tables cimport OPENED_BLOCKS, Segment, Tables
+from memreplay.engine.read.value cimport *
+from memreplay.engine.read.vm cimport VM
+from memreplay.engine.read.wrapped cimport *
+
+
+cdef inline bint is_in_snapshot(VM* vm, size_t at) noexcept nogil:
+    # The same where no MARK is open and tuples have one: each value lies right on its container, or
+    # on its key there.
+    cdef const Value* s = values(vm)
+    while at:
+        if at >= 2 and s[at - 1].kind == V_STR and is_dict(s[at - 2].kind):
+            at -= 2
+        elif is_list(s[at - 1].kind):
+            at -= 1
+        else:
+            return False
+        if not may_wrap(vm.tables, s[at].kind):
+            return True
+    return False
+
+
+cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
+    # Whether all containers that stack position `at` is in are unknown ones. A container lies below
+    # the MARK of its items, or right below its only item or that one's key. What else lies there
+    # stands beside it.
+    cdef const Value* s = values(vm)
+    cdef const uint32_t* marks = <const uint32_t*> vm.marks.data
+    cdef size_t i, position
+    if vm.protocol < 2 and vm.marks.len == 0:
+        return not is_in_snapshot(vm, at)
+    for i in range(vm.marks.len):
+        position = marks[i] & POSITION
+        if 0 < position < at and not may_wrap(vm.tables, s[position - 1].kind):
+            return False
+    if at and is_list(s[at - 1].kind) and not may_wrap(vm.tables, s[at - 1].kind):
+        return False
+    # A snapshot that was found has items already: the next one follows in the same tuple.
+    return (at < 2 or s[at - 1].kind != V_STR or not is_dict(s[at - 2].kind)
+            or s[at - 2].kind == V_ROOT or may_wrap(vm.tables, s[at - 2].kind))
+
+
+cdef inline void look_for_snapshot(VM* vm, Value* owner) noexcept nogil:
+    # `owner` is a dict on the stack in which a list of a snapshot's begins.
+    cdef Tables* t = vm.tables
+    cdef Value* s = values(vm)
+    cdef size_t at = <size_t> (owner - s)
+    cdef const Value* name = NULL if at == 0 else &s[at - 1]
+    cdef size_t i
+    if owner.kind == V_ROOT:
+        if not t.adopted:
+            settle_snapshot(t, owner, count_snapshot(t, name))
+        return
+    if at > DEEPEST_WRAPPED or not (
+            (owner.kind == V_SKIP_DICT and owner.num != COUNTED)
+            or (owner.kind == V_SEGMENT and may_wrap(t, V_SEGMENT))):
+        return
+    if not is_in_unknown(vm, at):
+        return
+    if not t.adopted:
+        for i in range(at):
+            make_unknown(&s[i])
+        forget_bare_list(t)
+    t.unwrapped = True
+    settle_snapshot(t, owner, count_snapshot(t, name))
+
+
+cdef uint32_t role_in(VM* vm, Value* owner, uint32_t key, bint a_list) noexcept nogil:
+    # The role of a container that is the value of `key` in the dict `owner`.
+    if tells_snapshot(key, a_list):
+        look_for_snapshot(vm, owner)
+    return role_of_value(owner.kind, key, a_list)
+
+
+cdef inline bint was_opened(const Tables* t, const Value* v, uint32_t role) noexcept nogil:
+    # Whether the dict v had its list of this role already, or a list of it was begun.
+    if v.kind == V_ROOT:
+        return ((role == V_SEGMENTS and t.saw_segments) or (role == V_TRACES and t.saw_traces)
+                or (role == V_ANNOTATIONS and t.saw_annotations))
+    if role == V_BLOCKS:
+        return (<Segment*> t.segments.data)[v.idx].flags & OPENED_BLOCKS != 0
+    return False
+
+
+cdef uint32_t role_among(VM* vm, Value* owner, const Value* last, uint32_t key,
+                                bint a_list) noexcept nogil:
+    # The same where the key follows items of the dict that are not set yet, of which the last value
+    # is `last` (or NULL).
+    cdef uint32_t role = role_in(vm, owner, key, a_list)
+    if (role != V_UNSET and last != NULL and last.kind == V_SKIP_DICT
+            and was_opened(vm.tables, owner, role)):
+        # The only item of that one: the key cannot stand in its own place twice.
+        return V_SKIP_LIST if a_list else V_SKIP_DICT
+    return role
