@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 
 from memreplay import _core
 from memreplay.analysis.moments.annotations import spans
-from memreplay.analysis.steps.guessing import guessed, turns
-from memreplay.analysis.steps.pieces import Found, Piece, taken_together, together
-from memreplay.analysis.steps.records import StepAt, StepSource
+from memreplay.analysis.steps.records import (
+    Found,
+    Piece,
+    StepAt,
+    StepSource,
+    taken_together,
+    together,
+)
 from memreplay.analysis.trust.ring import overflowed
 from memreplay.errors import UsageError
 
@@ -73,6 +78,8 @@ def find_steps(
     known = known_steps(snap, replay)
     if known.source is not None:
         return known
+    from memreplay.analysis.steps.guessing import guessed  # late: few files need a guess
+
     return guessed(snap, usage, by_turns=known.missing != UNCLEAR)
 
 
@@ -202,6 +209,22 @@ def _lost(snap: Snapshot, replay: Replay) -> bool | None:
     """Whether the recorder dropped the oldest events; None where that is not known."""
     lost = overflowed(snap, replay.device)
     return False if lost is None and replay.measure().start_bytes == 0 else lost
+
+
+def turns(replay: Replay, *, zeroed: bool) -> Found:
+    """Steps that end where a turn of the optimizer does; where these are one or two, the first
+    begins with the trace."""
+    if not replay.tally.with_stack:
+        return Found(None, ())
+    from memreplay.engine.query import _growth
+
+    ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
+    cuts = [0, *ends] if 0 < len(ends) < 3 else ends
+    pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
+    if not pieces:
+        return Found(None, ())
+    source = StepSource("optimizer", "zero_grad" if zeroed else "step", 1.0)
+    return together(source, pieces)
 
 
 def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:

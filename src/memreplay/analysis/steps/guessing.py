@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 from memreplay import _core
 from memreplay.analysis.code.plumbing import USER, file_rank
-from memreplay.analysis.steps.pieces import Found, Piece, taken_together, together
-from memreplay.analysis.steps.records import Source, StepSource
+from memreplay.analysis.steps.boundaries import turns
+from memreplay.analysis.steps.records import (
+    Found,
+    Piece,
+    Source,
+    StepSource,
+    taken_together,
+)
 
 if TYPE_CHECKING:
     from memreplay.engine.read.column import Column
@@ -71,22 +77,6 @@ def _in_the_program(snap: Snapshot, replay: Replay, piece: Piece) -> bool:
         user = [frame for frame in frames if file_rank(frame.file) == USER]
         lines.add(tuple((frame.file, frame.line) for frame in user))
     return len(lines) > 1
-
-
-def turns(replay: Replay, *, zeroed: bool) -> Found:
-    """Steps that end where a turn of the optimizer does; where these are one or two, the first
-    begins with the trace."""
-    if not replay.tally.with_stack:
-        return Found(None, ())
-    from memreplay.engine.query import _growth
-
-    ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
-    cuts = [0, *ends] if 0 < len(ends) < 3 else ends
-    pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
-    if not pieces:
-        return Found(None, ())
-    source = StepSource("optimizer", "zero_grad" if zeroed else "step", 1.0)
-    return together(source, pieces)
 
 
 def _repeated(usage: Usage) -> Found:

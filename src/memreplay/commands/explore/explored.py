@@ -13,7 +13,7 @@ from memreplay.analysis.moments.annotations import spans
 from memreplay.analysis.moments.marks import ooms_of
 from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import known_steps, step_at
-from memreplay.analysis.steps.pieces import Found
+from memreplay.analysis.steps.records import Found
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.explore.look import VIEWS, Look
 from memreplay.commands.explore.rows.allocations import Allocations

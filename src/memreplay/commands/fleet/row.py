@@ -20,7 +20,7 @@ from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.analysis.steps.pieces import Found
+    from memreplay.analysis.steps.records import Found
     from memreplay.commands.fleet.result import CurveKind
     from memreplay.snapshot.model import Group
     from memreplay.snapshot.replay import Replay, Usage

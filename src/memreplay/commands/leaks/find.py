@@ -12,7 +12,7 @@ from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
 from memreplay.analysis.steps.guessing import MOST_CHURN, churn
-from memreplay.analysis.steps.pieces import Found, Piece
+from memreplay.analysis.steps.records import Found, Piece
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.leaks.trained import (

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.boundaries import find_steps
-from memreplay.analysis.steps.pieces import Found, Piece
+from memreplay.analysis.steps.records import Found, Piece
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
 from memreplay.errors import NothingToTellError, UsageError

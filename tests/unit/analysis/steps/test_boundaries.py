@@ -10,9 +10,9 @@ import pytest
 
 import leaky
 import memreplay as mr
-from memreplay.analysis.steps import pieces
+from memreplay.analysis.steps import records
 from memreplay.analysis.steps.boundaries import find_steps, windows
-from memreplay.analysis.steps.pieces import Found
+from memreplay.analysis.steps.records import Found
 from memreplay.errors import UsageError
 from tests import build
 from tests.build import START_US, SnapshotBuilder
@@ -144,7 +144,7 @@ def test_a_period() -> None:
 
 
 def test_very_many_steps_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "MOST_STEPS", 4)
+    monkeypatch.setattr(records, "MOST_STEPS", 4)
     steps = found(events(), period=2)
     assert cuts(steps) == [(0, 6), (6, 12), (12, 18)]
     assert steps.source is not None
