@@ -200,19 +200,24 @@ class Modules:
         if hook is not None and parameter.requires_grad and parameter.is_leaf:
             self.hooks[id(parameter)] = hook(self.gradients)
 
-    def hook_one_of(self, parameters: list[Any], call: Callable[[Any], None]) -> None:
-        """Take the hooks of these parameters away. One parameter that has a gradient now gets a
-        hook that calls `call(parameter)`. If none has one, nothing changes."""
-        used = next(
-            (one for one in parameters if id(one) in self.hooks and one.grad is not None), None
-        )
-        if used is None:
-            return
-        for one in parameters:
-            hook = self.hooks.pop(id(one), None)
-            if hook is not None:
-                hook.remove()
-        self.hooks[id(used)] = used.register_post_accumulate_grad_hook(call)
+    def hook_one_of(self, parameters: list[Any], call: Callable[[Any], None]) -> bool:
+        """Take the hooks of these parameters away if each has a gradient now, and let the last one
+        call `call(parameter)` instead. Return whether that was done."""
+        trained = [one for one in parameters if id(one) in self.hooks]
+        if len(trained) < len(parameters) or any(one.grad is None for one in trained):
+            return False
+        for one in trained:
+            self.hooks.pop(id(one)).remove()
+        last = trained[-1]
+        self.hooks[id(last)] = last.register_post_accumulate_grad_hook(call)
+        return True
+
+    def hook_all(self) -> None:
+        """Hook each known parameter that has no hook."""
+        for known, _ in list(self.owners.values()):
+            parameter = known()
+            if parameter is not None and id(parameter) not in self.hooks:
+                self.hook(parameter)
 
     def knows(self, parameter: Any) -> bool:
         """Whether it is a known one."""

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Literal
 
 from memreplay.engine.record import _tracker
 from memreplay.engine.record._tracker import STATE, mark
@@ -35,8 +35,10 @@ class Known:
     """How many its state had when it was looked at last."""
     parameters = 0
     """How many it had when its step began last."""
-    hooked_one = False
-    """Whether only one of its parameters has a hook."""
+    hooked: Literal["all", "one", "all again"] = "all"
+    """Which of its parameters have hooks."""
+    seen = False
+    """Whether the one that has a hook got a gradient since the last step began."""
 
 
 class Optimizers:
@@ -68,13 +70,12 @@ class Optimizers:
             self.modules.patch(scaler, "update", self.scaled)
 
     def known(self, optimizer: Any) -> Known:
-        key, optimizers = id(optimizer), self.optimizers
-        found = optimizers.get(key)
+        key = id(optimizer)
+        found = self.optimizers.get(key)
         if found is None or found.of() is not optimizer:
             self.count += 1
-            found = optimizers[key] = Known(
-                weakref.ref(optimizer, lambda of: forget(optimizers, key, of)), self.count
-            )
+            gone = functools.partial(self.forget, key)
+            found = self.optimizers[key] = Known(weakref.ref(optimizer, gone), self.count)
         return found
 
     def began(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -95,6 +96,7 @@ class Optimizers:
         if not _tracker.optimizing():
             self.inside[threading.get_ident()] = id(step), step.f_code
         self.mark_gradients(optimizer)
+        self.reduce_hooks(optimizer)
 
     def evaluating(self, optimizer: Any, closure: Callable[..., Any]) -> Callable[..., Any]:
         """The model, evaluated as often as a step asks for it: what that allocates is not the
@@ -142,23 +144,42 @@ class Optimizers:
             known.parameters = len(parameters)
             self.parameters(optimizer)
         self.modules.gradients.mark_all(parameters)
-        # A hook takes microseconds for each parameter in each backward pass. One for each pass is
-        # enough, except for optimizers that step in hooks of their own.
-        if known.steps == SURE and not known.hooked_one and not _tracker.in_backward():
-            known.hooked_one = True
-            self.modules.hook_one_of(parameters, functools.partial(self.in_pass, known))
 
-    def in_pass(self, known: Known, _: Any) -> None:
+    def reduce_hooks(self, optimizer: Any) -> None:
+        """A hook takes microseconds for each parameter in each backward pass. One is enough as long
+        as each pass gives all parameters gradients, unless optimizers step in hooks of their own:
+        at the end of a pass all gradients are marked."""
+        known = self.known(optimizer)
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        if known.hooked == "one" and not known.seen:
+            # Its layer was frozen, or is left out: other passes may be of other parameters, too.
+            known.hooked = "all again"
+            self.modules.hook_all()
+        elif known.hooked == "all" and known.steps >= SURE and not _tracker.in_backward():
+            done = self.modules.hook_one_of(parameters, functools.partial(self.in_pass, known))
+            known.hooked = "one" if done else "all again"
+        known.seen = False
+
+    def in_pass(self, known: Known, parameter: Any) -> None:
         """Mark all gradients when this backward pass has ended: the program may clear them without
         a step of the optimizer."""
-        self.guard.run(
-            "noting gradients", self.after_backward, functools.partial(self.passed, known)
-        )
+        known.seen = True
+        self.modules.gradients(parameter)
+        end = functools.partial(self.passed, known)
+        self.guard.run("noting gradients", self.after_backward, end)
 
     def passed(self, known: Known) -> None:
         optimizer = known.of()
         if optimizer is not None:
             self.mark_gradients(optimizer)
+
+    def forget(self, key: int, gone: weakref.ref[Any]) -> None:
+        """An optimizer is gone; another may have its id by now."""
+        found = self.optimizers.get(key)
+        if found is not None and found.of is gone:
+            del self.optimizers[key]
+            if found.hooked == "one" and self.handles:
+                self.guard.run("noting gradients", self.modules.hook_all)
 
     def left_behind(self, frame: FrameType | None) -> None:
         """A step that an exception has ended is none any more. `frame` is one that runs."""
@@ -236,10 +257,3 @@ class Optimizers:
             handle.remove()
         self.handles.clear()
         self.inside.clear()
-
-
-def forget(optimizers: dict[int, Known], key: int, gone: weakref.ref[Any]) -> None:
-    """An optimizer is gone; another may have its id by now."""
-    found = optimizers.get(key)
-    if found is not None and found.of is gone:
-        del optimizers[key]

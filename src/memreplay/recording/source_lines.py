@@ -99,10 +99,12 @@ def lines_of(file: str, began: float) -> list[str]:
     if not kept and not file.endswith(PYTHON) and file != script:
         return []
     try:
-        changed = os.stat(file).st_mtime
+        found = os.stat(file)
     except (OSError, ValueError):
         # A cell has no file. Of others linecache would look for one of the same name elsewhere.
         return linecache.getlines(file) if kept else []
+    # Of a file that took the place of another with its time, only this system's own time tells.
+    changed = max(found.st_mtime, found.st_ctime)
     return linecache.getlines(file) if changed <= began + 1 else []
 
 

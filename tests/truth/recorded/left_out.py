@@ -1,18 +1,32 @@
-"""Trains with one optimizer, and clears the gradients of every second pass without using them."""
+"""Trains with one optimizer, and clears the gradients of every second pass without using them. Then
+the last layer is frozen, and at last the optimizer is gone."""
 
 import torch
 from torch import nn
 
 from tests.truth import stock
 
-with stock.recorded():
-    model = nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 64)).cuda()
-    optimizer = torch.optim.AdamW(model.parameters())
-    for turn in range(12):
-        x = torch.randn(64, 256).cuda()
-        model(x).pow(2).mean().backward()
-        stock.take(model, optimizers=optimizer, inputs=stock.held([x]))
+
+def train(optimizers: list[torch.optim.Optimizer], turn: int) -> None:
+    x = torch.randn(64, 256).cuda()
+    model(x).pow(2).mean().backward()
+    stock.take(model, optimizers=optimizers, inputs=stock.held([x]))
+    for optimizer in optimizers:
         if turn < 4 or turn % 2:
             optimizer.step()
         optimizer.zero_grad()
-        stock.take(model, optimizers=optimizer, inputs=stock.held([x]))
+    stock.take(model, optimizers=optimizers, inputs=stock.held([x]))
+
+
+with stock.recorded():
+    model = nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 64)).cuda()
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(model.parameters())]
+    for turn in range(10):
+        train(optimizers, turn)
+    model[2].requires_grad_(False)
+    train(optimizers, 11)
+    train(optimizers, 11)
+    train(optimizers, 12)
+    model[2].requires_grad_(True)
+    del optimizers[:]
+    train(optimizers, 13)

@@ -178,7 +178,14 @@ def _oldest_first(files: list[Listed], age: Age) -> list[Listed]:
         return _by_moment(files, [one[1] for one in moments if one is not None], age)
     if len({_NUMBER.sub("#", one.name) for one in files}) == 1:
         return sorted(files, key=lambda one: natural(one.name))
-    return _by_age(files, age)
+    found = _by_age(files, age)
+    # Copied files have other ages than their dumps: then the steps that some names say contradict.
+    for kind in kinds - {None}:
+        said = [moment for moment in (moment_of(one.name) for one in found) if moment is not None]
+        steps = [moment[1] for moment in said if moment[0] == kind]
+        if steps != sorted(steps):
+            raise _untold(files)
+    return found
 
 
 def _by_moment(files: list[Listed], moments: list[tuple[int, ...]], age: Age) -> list[Listed]:
@@ -198,14 +205,18 @@ def _by_moment(files: list[Listed], moments: list[tuple[int, ...]], age: Age) ->
     return found
 
 
+def _untold(files: list[Listed]) -> UsageError:
+    return UsageError(
+        "several dumps of one rank, and nothing tells which is the newest:"
+        f" {_listed([dump_of(one.name) for one in files])}; choose one by --dump"
+    )
+
+
 def _by_age(files: list[Listed], age: Age) -> list[Listed]:
     ages = [age(one) for one in files]
     known = [one for one in ages if one is not None]
     if len(set(known)) < len(files):
-        raise UsageError(
-            "several dumps of one rank, and nothing tells which is the newest:"
-            f" {_listed([dump_of(one.name) for one in files])}; choose one by --dump"
-        )
+        raise _untold(files)
     order = sorted(zip(known, range(len(files)), strict=True))
     return [files[at] for _, at in order]
 
@@ -234,7 +245,8 @@ def _with_folder(path: str) -> str:
 def _is_of(name: str, wanted: str) -> bool:
     if any(char in wanted for char in "*?["):
         return fnmatchcase(name, wanted) or fnmatchcase(name, f"*{wanted}*")
-    return wanted in name
+    # No part of a number: iteration_2 isn't iteration_20.
+    return bool(re.search(rf"(?<!\d(?=\d)){re.escape(wanted)}(?!(?<=\d)\d)", name))
 
 
 def _of_ranks_words(name: str, ranks: int) -> str:

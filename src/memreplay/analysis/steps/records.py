@@ -14,6 +14,9 @@ Source = Literal[
 # More steps than these are taken together, several to one.
 MOST_STEPS = 4096
 
+GUESSED: tuple[Source, ...] = ("stacks", "sizes", "usage", "windows")
+"""Sources by which nothing marks the steps: they may be repetitions within a single pass."""
+
 
 class StepSource(Record, frozen=True):
     """How the steps of a device were found."""

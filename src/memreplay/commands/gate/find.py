@@ -28,6 +28,7 @@ from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, Outcome, PhasePeak
 from memreplay.errors import UsageError
 from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
+from memreplay.render.units import size
 from memreplay.snapshot.model import Coded, Group
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
@@ -434,8 +435,14 @@ class _Gate:
             why = found.not_judged or "no steps were found"
             why = f"{why.partition(';')[0]} (memreplay leaks says more)"
             return replace(start, outcome="not_judged", detail=why)
-        self.used[False, start.device, start.measure] = None
         rate = found.leak_bytes_per_step or found.whole_bytes_per_step
+        if found.guessed and rate:
+            why = (
+                f"memory grows by {size(rate)} each time that the same code repeats, which is a"
+                " leak unless this is a single pass: mark the steps (memreplay leaks says more)"
+            )
+            return replace(start, outcome="not_judged", detail=why)
+        self.used[False, start.device, start.measure] = None
         return replace(
             start,
             outcome="failed" if found.leaks_total or found.whole_bytes_per_step else "passed",

@@ -162,6 +162,11 @@ def _unsure(report: LeaksReport) -> str:
                 f"device {device.device}: no steps were found, so the file cannot show that"
                 f" nothing leaks; --windows {device.steps} takes equal parts as steps"
             )
+        if device.guessed and device.grows:
+            return (
+                f"device {device.device}: memory grows, and nothing marks steps: a leak, unless"
+                " this is a single pass; name the steps with --step-annotation"
+            )
         if not device.judged and device.events:
             return f"device {device.device}: {device.not_judged}"
     return ""

@@ -12,7 +12,7 @@ from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
 from memreplay.analysis.steps.guessing import MOST_CHURN, churn
-from memreplay.analysis.steps.records import Found, Piece
+from memreplay.analysis.steps.records import GUESSED, Found, Piece
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.leaks.trained import (
@@ -123,7 +123,7 @@ def leaks_report(
         unknown_devices=snap.unknown_devices or UNSET,
         older_than_steps=older_than,
         min_bytes=min_bytes,
-        leaking=any(device.leaks_total or device.whole_bytes_per_step for device in devices),
+        leaking=any(device.grows and not device.guessed for device in devices),
         judged=any(device.judged for device in devices),
         devices=tuple(devices),
         all_frames=all_frames,
@@ -154,6 +154,7 @@ def device_leaks(
     found = _steps(snap, whole, grouper, annotation, period, windows)
     trust = (strict_verdict if strict else verdict)(snap, usage)
     search = _Search(usage, whole, found, older_than, min_bytes, top, grouper)
+    search.asked = windows is not None
     return search.result(
         exact=trust.exact,
         trusted=trust.trusted,
@@ -241,6 +242,9 @@ def _unsure(steps: int, warm: int, source: StepSource) -> str | None:
 class _Search:
     """The search on one device."""
 
+    asked = False
+    """Whether windows were asked for, in place of steps."""
+
     def __init__(
         self,
         usage: Usage,
@@ -326,6 +330,7 @@ class _Search:
         step_us = median(timed) if timed else None
         missing = _few(len(pieces), self.found) if pieces else self.found.missing
         source = self.found.source
+        guessed = source is not None and source.kind in GUESSED and not self.asked
         sure = missing or leaks_total or whole_rate
         return DeviceLeaks(
             device=replay.device,
@@ -334,6 +339,7 @@ class _Search:
             first_event=replay.first_event,
             events=replay.events,
             source=source,
+            guessed=guessed,
             judged=not missing,
             not_judged=missing or None,
             unsure=None if sure or source is None else _unsure(len(pieces), warm, source),
@@ -356,7 +362,9 @@ class _Search:
             once_bytes=once_bytes,
             old_count=old_count,
             old_bytes=old_bytes,
-            runs_out=_runs_out(
+            runs_out=None
+            if guessed
+            else _runs_out(
                 everything, warm, leak_rate or whole_rate, _memory(replay, total_memory), step_us
             ),
             trusted=trusted,

@@ -82,6 +82,9 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     source: StepSource | None
     """How the steps were found; null if there are none."""
+    guessed: bool
+    """Whether nothing marks the steps, and nobody asked for windows. What grows then leaks, unless the recording is of a single
+    pass that keeps what it makes."""
     judged: bool
     """Whether its steps are enough to tell."""
     not_judged: str | None
@@ -131,6 +134,11 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     runs_out: RunsOut | None
     """When memory ends; null without a leak, or if nothing says how much there is."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether memory grows from step to step."""
+        return bool(self.leaks_total or self.whole_bytes_per_step)
+
 
 class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.leaks/1"):
     """What `memreplay leaks` found."""
@@ -150,7 +158,8 @@ class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     min_bytes: int
     """The least that a leak grows by a step."""
     leaking: bool
-    """Whether anything leaks: what `--fail` goes by."""
+    """Whether anything leaks: what `--fail` goes by. What grows over guessed steps doesn't
+    count."""
     judged: bool
     """Whether the steps of any device are enough to tell."""
     devices: tuple[DeviceLeaks, ...]

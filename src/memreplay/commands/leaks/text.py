@@ -64,6 +64,14 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
         if one.odds >= 1
     ]
     blocks += _notes(device, report)
+    if device.guessed and (device.leaks_total or device.whole_bytes_per_step):
+        blocks.append(
+            Note(
+                "nothing marks steps here. A single pass that keeps what it makes grows in the same"
+                " way: a forward pass, a model that is loaded, one text that is generated. If this"
+                " recording is of several steps, name them with --step-annotation"
+            )
+        )
     blocks += guess_notes(device.source)
     blocks += notes_of(device)
     return blocks
@@ -95,8 +103,11 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
         return f"{counted(device.steps, 'step')}, too few to tell a leak"
     if device.leaks_total:
         groups = counted(device.leaks_total, _one(report))
-        rate = _rate(device, device.leak_bytes_per_step)
-        return f"{groups} leak{'s' * (device.leaks_total == 1)} {rate}"
+        one = "s" * (device.leaks_total == 1)
+        if device.guessed:
+            more = f"{size(device.leak_bytes_per_step)} more each {_unit(device)}"
+            return f"{groups} keep{one} {more}: a leak, unless this is a single pass"
+        return f"{groups} leak{one} {_rate(device, device.leak_bytes_per_step)}"
     if device.whole_bytes_per_step:
         return f"memory grows, but no {_one(report)} leaks"
     few = f" in {counted(device.steps, 'step')}, which are few" if device.unsure else ""

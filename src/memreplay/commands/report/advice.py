@@ -193,7 +193,7 @@ def _of_refused(device: DeviceOverview) -> Iterator[Advice]:
 
 def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
     leaks = device.leaks
-    if leaks is None or not device.leaks_judged:
+    if leaks is None or not device.leaks_judged or leaks.guessed:
         return
     if leaks.leaks_total and leaks.leaks:
         first = leaks.leaks[0]

@@ -318,6 +318,8 @@ def _leaks(device: DeviceOverview) -> str:
             return f"none {over}{few}{growing}{trained}"
         first = max(maybe, key=lambda one: one.odds)
         return f"none is sure {over}; {first.label} may leak (odds {odds_words(first.odds)})"
+    if leaks.guessed:
+        return f"{words}: a leak, unless this is a single pass"
     out = leaks.runs_out
     if out is not None:
         after = f" ({duration(out.after_us)})" if out.after_us is not None else ""

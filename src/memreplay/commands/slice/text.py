@@ -20,7 +20,8 @@ def lines(sliced: Sliced) -> Iterator[str]:
     for one in sliced.left_out[:SHOWN_KEYS]:
         what = "keys that memreplay doesn't read" if one.key is None else f"the key {one.key}"
         be = "are" if one.key is None else "is"
-        yield f"warning: {clean(what)} {be} left out: {clean(one.why)}; memreplay convert keeps all"
+        said = f"{clean(what)} {be} left out: {clean(one.why)}"
+        yield f"warning: {said}; memreplay convert to a pickle keeps all"
     if (more := len(sliced.left_out) - SHOWN_KEYS) > 0:
         yield f"warning: {counted(more, 'more key')} left out"
 

@@ -90,11 +90,11 @@ def _plain(file: str, limits: Limits) -> bytes:
 def _json_flaw(items: _slicing.Unknown, i: int) -> str:
     """Why JSON can't say an item; empty if it can."""
     try:
-        _converting.Spelled(items.key(i))
+        key = b"".join(_converting.Spelled(items.key(i)))
         _converting.Spelled(items.value(i))
     except SnapshotError as error:
         return error.message
-    return ""
+    return "" if key.startswith(b'"') else "JSON cannot say it: a key that is no text"
 
 
 def _name(items: _slicing.Unknown, i: int) -> str | None:

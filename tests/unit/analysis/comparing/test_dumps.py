@@ -64,6 +64,15 @@ def test_nothing_tells_which_is_the_newest(ages: dict[str, float]) -> None:
         left(LMMS, None, **ages)
 
 
+def test_ages_that_contradict_the_steps_tell_nothing() -> None:
+    names = ["step20/rank0.pkl", "step9/rank0.pkl", "oom/rank0.pkl"]
+    ages = {name: float(age) for age, name in enumerate(names)}
+    with pytest.raises(UsageError, match="nothing tells which is the newest"):
+        left(names, None, **ages)
+    ages = {name: float(age) for age, name in enumerate([names[1], names[0], names[2]])}
+    assert left(names, None, **ages) == [names[2]]
+
+
 @pytest.mark.parametrize(
     "names, wanted, want",
     [
@@ -109,7 +118,9 @@ def test_a_dump_by_its_name_or_by_its_folder() -> None:
 def test_part_of_another_name_is_not_chosen() -> None:
     names = [f"iteration_{step}/rank0.pkl" for step in (1, 10, 11)]
     assert left(names, "iteration_1") == names[:1]
-    assert left(names, "ration_1") == names[2:]
+    assert left(names, "ration_1") == names[:1]
+    with pytest.raises(UsageError, match="no file is of it"):
+        left(names[1:], "iteration_1")
 
 
 def test_a_rank_that_ran_out_of_memory_has_another_dump() -> None:

@@ -130,3 +130,41 @@ def test_too_little_and_strict(runner: CliRunner, tmp_path: Path) -> None:
         made.alloc(1 << 20, 512)
     file.write_bytes(build.dump(made.build()))
     assert runner.invoke(app, ["leaks", str(file), "--period", "2", "--strict"]).exit_code == 1
+
+
+def one_pass() -> bytes:
+    """A forward pass through 40 layers: each keeps an activation."""
+    made = SnapshotBuilder()
+    for k in range(40):
+        for line in range(10):
+            frames = [("layer", "/home/ana/net.py", line), ("main", "/home/ana/net.py", 50)]
+            one = (100 * k + line) << 20, 4096 * (line + 1)
+            made.alloc(*one, frames=frames)
+            if line:
+                made.free(*one)
+    return build.dump(made.build())
+
+
+def test_growth_over_guessed_steps_may_be_a_single_pass(runner: CliRunner, tmp_path: Path) -> None:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(one_pass())
+    done = runner.invoke(app, ["leaks", str(path)])
+    assert (
+        "1 stack keeps 4.0 KiB more each step: a leak, unless this is a single pass" in done.stdout
+    )
+    assert "note: nothing marks steps here" in done.stdout
+    found = json.loads(runner.invoke(app, ["leaks", str(path), "--format", "json"]).stdout)
+    (device,) = found["devices"]
+    assert (found["leaking"], device["guessed"], device["runs_out"]) == (False, True, None)
+    done = runner.invoke(app, ["leaks", str(path), "--fail", "--total-memory", "1GiB"])
+    assert done.exit_code == 5
+    assert "a leak, unless this is a single pass" in done.stderr
+    done = runner.invoke(app, ["gate", str(path), "--no-leaks", "--no-config"])
+    assert done.exit_code == 1
+    assert "FAIL no-leaks could not be judged: memory grows by 4.0 KiB each time" in done.stdout
+    done = runner.invoke(app, ["report", str(path)])
+    assert "a leak, unless this is a single pass" in " ".join(done.stdout.split())
+    assert "look for a list" not in done.stdout
+    # Whoever asks for windows has said what to judge.
+    done = runner.invoke(app, ["leaks", str(path), "--fail", "--windows", "20"])
+    assert done.exit_code == 1

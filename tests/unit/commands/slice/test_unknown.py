@@ -207,10 +207,12 @@ def test_standard_input_says_so(tmp_path: Path) -> None:
 
 def test_json(tmp_path: Path) -> None:
     value = {**snapshot(), "extra": {"a": [1, None, "x"]}, "raw": b"bytes", "n": {1: 2}}
+    value |= {5: "five", None: "none"}
     out, said = sliced(build.dump(value), tmp_path, name="out.json")
     assert unknown(json.loads(out)) == {"extra": {"a": [1, None, "x"]}}
     assert 'the key "raw" is left out: ' in said
     assert 'the key "n" is left out: ' in said
+    assert said.count("a key that is no text") >= 2
 
 
 def test_nothing_is_said_or_read_again_of_a_file_without_such_keys(
