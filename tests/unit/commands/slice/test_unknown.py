@@ -206,7 +206,12 @@ def test_standard_input_says_so(tmp_path: Path) -> None:
 
 
 def test_json(tmp_path: Path) -> None:
-    value = {**snapshot(), "extra": {"a": [1, None, "x"]}, "raw": b"bytes", "n": {1: 2}}
+    value: dict[Any, Any] = {
+        **snapshot(),
+        "extra": {"a": [1, None, "x"]},
+        "raw": b"bytes",
+        "n": {1: 2},
+    }
     value |= {5: "five", None: "none"}
     out, said = sliced(build.dump(value), tmp_path, name="out.json")
     assert unknown(json.loads(out)) == {"extra": {"a": [1, None, "x"]}}
