@@ -135,7 +135,7 @@ NOT_IN_IT = re.compile(
 CONFIGURATION = "memreplay.toml"
 # Keys of TOML that other programs read.
 OTHERS_KEYS = {"mcp_servers"}
-FOLDERS = ("dumps", "base_run", "new_run", "base", "new", "run", "runs")
+FOLDERS = ("memory_snapshot", "dumps", "base_run", "new_run", "base", "new", "run", "runs")
 # The folder of the run's dump, as torchtitan names them.
 DUMP = "iteration_10"
 
@@ -185,7 +185,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir()
         for rank in range(2):
             ending = ".pkl.gz" if name == "runs" else ".pkl"
-            dump = folder / name / (DUMP if name == "run" else "")
+            dump = folder / name / (DUMP if name in ("run", "memory_snapshot") else "")
             dump.mkdir(exist_ok=True)
             shutil.copy(folder / f"rank{rank}{ending}", dump)
     (folder / "ci" / "bases").mkdir(parents=True)

@@ -485,8 +485,8 @@ cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) ex
 
 
 cdef bint another(Intake intake, Cursor* at) except -1:
-    # Whether another pickle may follow, after zeros or white space: PROTO, or what a dict, a list or
-    # a tuple begins with in the protocols that have no PROTO. Of anything else a file has behind
+    # Whether another pickle may follow, after zeros or white space: PROTO, or what a dict, a list
+    # or a tuple begins with in the protocols that have no PROTO. Of anything else a file has behind
     # its pickle nobody needs to know.
     while True:
         while at.p < at.end and is_padding(at.p[0]):

@@ -279,7 +279,9 @@ def _leaks(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
         return
     found = mr.leaks(snap).devices[0]
     yield Figure("leaks: judged", True, found.judged)
-    places = {(one.frames[0].file, one.frames[0].line): one for one in found.leaks}
+    # The program's own code: above it stand the operators of C++.
+    codes = [(one.frames[one.user[0]] if one.user else one.frames[0], one) for one in found.leaks]
+    places = {(frame.file, frame.line): one for frame, one in codes}
     yield Figure("leaks: where", {leak[:2] for leak in truth["leaks"]}, set(places))
     for file, line, rate in truth["leaks"]:
         one = places.get((file, line))

@@ -77,7 +77,8 @@ def says_rank(name: str) -> bool:
 
 def ranks_said(names: Sequence[str]) -> list[int | None]:
     """The rank that each of these names says; None where it says none, or several."""
-    return [_only(found) for found in _said(names).values()]
+    said = _said(names)  # of each name once: a file may be given twice
+    return [_only(said[name]) for name in names]
 
 
 def rank_of(name: str) -> int | None:

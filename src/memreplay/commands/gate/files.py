@@ -43,7 +43,7 @@ def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
     from memreplay.io.listing import called
 
     unlisted: list[GatedFile] = []
-    paths = _listed(files, unlisted)
+    paths = list(dict.fromkeys(_listed(files, unlisted)))
     if len(paths) < 2 and dump is None:
         ranks = ranks_said(paths)
         some = tuple(GateFile(path, rank) for path, rank in zip(paths, ranks, strict=True))

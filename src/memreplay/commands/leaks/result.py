@@ -83,8 +83,8 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
     source: StepSource | None
     """How the steps were found; null if there are none."""
     guessed: bool
-    """Whether nothing marks the steps, and nobody asked for windows. What grows then leaks, unless the recording is of a single
-    pass that keeps what it makes."""
+    """Whether nothing marks the steps, and nobody asked for windows. What grows then leaks, unless
+    the recording is of a single pass that keeps what it makes."""
     judged: bool
     """Whether its steps are enough to tell."""
     not_judged: str | None

@@ -188,7 +188,8 @@ def _reason(text: str) -> str:
     """Why there is no answer, without how the command would be asked otherwise."""
     for beginning in _BEGINNINGS:
         text = text.removeprefix(beginning)
-    return _REMARK.sub("", text.partition(";")[0])
+    text = text.partition(";")[0].partition(", and the recording may be")[0]
+    return _REMARK.sub("", text)
 
 
 def _step_at(steps: DeviceSteps | None, event: int) -> PeakStep | None:

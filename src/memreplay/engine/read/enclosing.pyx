@@ -91,7 +91,7 @@ cdef inline bint was_opened(const Tables* t, const Value* v, uint32_t role) noex
 
 
 cdef uint32_t role_among(VM* vm, Value* owner, const Value* last, uint32_t key,
-                                bint a_list) noexcept nogil:
+                         bint a_list) noexcept nogil:
     # The same where the key follows items of the dict that are not set yet, of which the last value
     # is `last` (or NULL).
     cdef uint32_t role = role_in(vm, owner, key, a_list)

@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_u32
-from memreplay.engine.base.hashmap cimport Map64, NONE32, map64_at, map64_find, map64_free, map64_init
+from memreplay.engine.base.hashmap cimport (
+    Map64, NONE32, map64_at, map64_find, map64_free, map64_init)
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
 from memreplay.engine.read.tables cimport *

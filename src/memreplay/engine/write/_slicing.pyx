@@ -17,7 +17,8 @@ from memreplay.engine.write cimport strip as _strip
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read.column cimport Column, column
 from memreplay.engine.base.emit cimport Out, given
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_bytes, push_item, push_u32, push_u64
+from memreplay.engine.base.growbuf cimport (
+    buf_free, buf_init, push_bytes, push_item, push_u32, push_u64)
 from memreplay.engine.base.hashmap cimport spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.write.opcode cimport PROTO, STOP, put_little, put_op

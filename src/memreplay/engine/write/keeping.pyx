@@ -213,7 +213,7 @@ cdef int pop(Keeping* k, uint64_t at) noexcept nogil:
 
 
 cdef int call(Keeping* k) noexcept nogil:
-    # One of the two functions that give their first argument (vm.pyx), which the reader has checked.
+    # One of the two functions that give their first argument (vm.pyx); the reader has checked it.
     cdef Part* v
     cdef uint64_t made
     if k.stack.len < 2:

@@ -12,6 +12,7 @@ from memreplay.analysis.comparing.rank_names import (
     family_of,
     rank_of,
     ranks_of,
+    ranks_said,
 )
 from memreplay.errors import UsageError
 from memreplay.io.names import natural, snapshot_names
@@ -101,6 +102,11 @@ def test_what_is_ambiguous_is_an_error(names: list[str], message: str) -> None:
 def test_names_without_a_rank_among_those_with_one_are_left_out() -> None:
     found, unranked = ranks_of(["rank0.pkl", "merged_2.pkl", "rank1.pkl"])
     assert (found, unranked) == ({0: "rank0.pkl", 1: "rank1.pkl"}, ("merged_2.pkl",))
+
+
+def test_a_name_may_be_there_twice() -> None:
+    assert ranks_said(["rank1.pkl", "a.pkl", "rank1.pkl"]) == [1, None, 1]
+    assert ranks_said(["a.pkl", "a.pkl"]) == [None, None]
 
 
 def test_no_names() -> None:
