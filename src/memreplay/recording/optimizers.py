@@ -138,7 +138,7 @@ class Optimizers:
 
     def mark_gradients(self, optimizer: Any) -> None:
         """The gradients that it is about to use, and its parameters where they are new."""
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        parameters = parameters_of(optimizer)
         known = self.known(optimizer)
         if known.parameters != len(parameters):
             known.parameters = len(parameters)
@@ -150,7 +150,7 @@ class Optimizers:
         as each pass gives all parameters gradients, unless optimizers step in hooks of their own:
         at the end of a pass all gradients are marked."""
         known = self.known(optimizer)
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        parameters = parameters_of(optimizer)
         if known.hooked == "one" and not known.seen:
             # Its layer was frozen, or is left out: other passes may be of other parameters, too.
             known.hooked = "all again"
@@ -211,7 +211,7 @@ class Optimizers:
 
     def parameters(self, optimizer: Any) -> None:
         """Its parameters, of a model that is not known."""
-        given = [one for group in optimizer.param_groups for one in group["params"]]
+        given = parameters_of(optimizer)
         if not all(map(self.modules.knows, given)) and self.searches < MOST_SEARCHES:
             self.searches += 1
             self.modules.search()
@@ -257,3 +257,8 @@ class Optimizers:
             handle.remove()
         self.handles.clear()
         self.inside.clear()
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    """Return all parameters of an optimizer."""
+    return [one for group in optimizer.param_groups for one in group["params"]]
