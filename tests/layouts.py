@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests import build
 from tests.allocator import Machine
@@ -22,3 +25,21 @@ def put_snapshot(path: Path, *peaks: int, kept: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(build.dump(machine.dump()[0]))
     return path
+
+
+def refuse_folder(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let no one list folders of this name: the tests may run as root, who may list all."""
+    scandir = os.scandir
+
+    def refuse(path: str = ".") -> object:
+        if os.path.basename(path) == name:
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    access = os.access
+
+    def may(path: str, mode: int) -> bool:
+        return os.path.basename(path.rstrip("/")) != name and access(path, mode)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "access", may)

@@ -15,6 +15,7 @@ from memreplay.errors import SnapshotError, UsageError
 from memreplay.io.choosing import NO_SNAPSHOT, snapshots_among
 from memreplay.io.names import natural, snapshot_names
 from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
+from memreplay.io.walking import DENIED, Skipped, Unlisted, files_below, reason_of, shut_folders
 
 _MAGIC = re.compile(r"[*?\[]")
 # Files named one by one from which on their folder is listed instead of asking for each.
@@ -49,7 +50,7 @@ class Listed(Struct, frozen=True):
     changed: str
 
 
-def listed(patterns: Sequence[str]) -> list[Listed]:
+def listed(patterns: Sequence[str], skipped: Skipped | None = None) -> list[Listed]:
     """The files of all patterns, in natural order of their names, each there once.
 
     A pattern is a file; a folder, of which the snapshots are taken (by their names, in its
@@ -58,6 +59,9 @@ def listed(patterns: Sequence[str]) -> list[Listed]:
     snapshots are taken, or all where no name is a snapshot's; where it matches nothing but folders,
     their snapshots. Each is local, or a URL of fsspec. Of an object store a thousand files are a
     request or two, not a thousand.
+
+    `skipped` is told of the folders of this machine, below those that are named, which cannot be
+    listed; without it one is an error, and so it is if nothing else is found.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def listed(patterns: Sequence[str]) -> list[Listed]:
         if pattern in single:
             entries: Iterable[Listed] = (single[pattern],)
         else:
-            entries = _remote(pattern) if is_url(pattern) else _local(pattern)
+            entries = _remote(pattern) if is_url(pattern) else _local(pattern, skipped)
         for entry in entries:
             found.setdefault(_identity(entry.path), entry)
     return _named(list(found.values()))
@@ -118,66 +122,51 @@ def _parts(name: str) -> list[str]:
 # ---- this machine --------------------------------------------------------------------------------
 
 
-def _local(pattern: str) -> list[Listed]:
+def _local(pattern: str, skipped: Skipped | None) -> list[Listed]:
+    unlisted: list[Unlisted] = []
     try:
-        if os.path.isdir(pattern):
-            return _local_files(pattern, _in_folder(pattern))
-        if os.path.lexists(pattern) or not _MAGIC.search(pattern):
-            return [_local_file(pattern)]
-        matched = glob.glob(pattern, recursive=True)
-        files = [path for path in matched if os.path.isfile(path)]
-        if files:
-            return [_local_file(path) for path in snapshot_names(files) or files]
-        found = []
-        for folder in filter(os.path.isdir, matched):
-            names = snapshots_among(_in_folder(folder), folder)
-            found += [_local_file(os.path.join(folder, name)) for name in names]
+        found = _found_here(pattern, unlisted.append)
     except FileNotFoundError as error:
         if error.filename == pattern:
             raise UsageError(f"{pattern}: there is no such file or folder") from None
         raise SnapshotError(f"{pattern}: {error.filename} went while it was listed") from None
     except OSError as error:
         where = "" if error.filename == pattern else f" ({error.filename})"
-        raise SnapshotError(f"{pattern}: {str(error.strerror or error).lower()}{where}") from error
+        raise SnapshotError(f"{pattern}: {reason_of(error)}{where}") from error
+    for one in unlisted:
+        if skipped is None or not found:
+            raise SnapshotError(f"{pattern}: {one.reason} ({one.folder})")
+        skipped(one)
     if not found:
-        raise UsageError(f"{pattern}: nothing matches")
+        raise UsageError(
+            _no_snapshot(pattern) if os.path.isdir(pattern) else f"{pattern}: nothing matches"
+        )
     return found
 
 
-def _local_files(folder: str, names: list[str]) -> list[Listed]:
-    found = snapshots_among(names, folder)
-    if not found:
-        raise UsageError(_no_snapshot(folder))
-    return [_local_file(os.path.join(folder, name)) for name in found]
+def _found_here(pattern: str, skipped: Skipped) -> list[Listed]:
+    if os.path.isdir(pattern):
+        return _in_folder(pattern, skipped)
+    if os.path.lexists(pattern) or not _MAGIC.search(pattern):
+        return [_local_file(pattern)]
+    matched = glob.glob(pattern, recursive=True)
+    files = [path for path in matched if os.path.isfile(path)]
+    folders = [] if files and "**" not in pattern else list(filter(os.path.isdir, matched))
+    shut = shut_folders(pattern, folders)
+    for folder in shut:
+        skipped(Unlisted(folder, DENIED))
+    if files:
+        return [_local_file(path) for path in snapshot_names(files) or files]
+    return [one for path in folders if path not in shut for one in _in_folder(path, skipped)]
+
+
+def _in_folder(folder: str, skipped: Skipped) -> list[Listed]:
+    names = snapshots_among(files_below(folder, skipped), folder)
+    return [_local_file(os.path.join(folder, name)) for name in names]
 
 
 def _no_snapshot(folder: str) -> str:
     return f"{folder}: {NO_SNAPSHOT}"
-
-
-def _in_folder(folder: str) -> list[str]:
-    """The regular files in it and below, as paths from it on; links are followed, once."""
-    found: list[str] = []
-    seen: set[tuple[int, int]] = set()
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    for at, folders, files in os.walk(folder, followlinks=True, onerror=fail):
-        status = os.stat(at)
-        if (status.st_dev, status.st_ino) in seen:  # a link to a folder above
-            folders.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = os.path.relpath(at, folder)
-        found += [
-            name if below == os.curdir else os.path.join(below, name)
-            for name in files
-            # What is no regular file is left out: a pipe would be waited for.
-            if not name.startswith(".") and os.path.isfile(os.path.join(at, name))
-        ]
-    return found
 
 
 def _local_file(path: str) -> Listed:

@@ -15,7 +15,9 @@ import pytest
 from memreplay.errors import MissingExtraError, SnapshotError, UsageError
 from memreplay.io import ranges
 from memreplay.io.listing import Listed, listed
+from memreplay.io.walking import Unlisted
 from tests.faulty_proxy import Faults, Proxy, proxy_of
+from tests.layouts import refuse_folder
 from tests.object_store import ObjectStore
 
 NAMES = (
@@ -180,6 +182,63 @@ def test_links(folder: Path) -> None:
     odd = folder / "run" / "rank[7].pickle"
     odd.write_bytes(b"1")
     assert names(odd) == ["rank[7].pickle"]  # a file of that name
+
+
+@pytest.mark.parametrize("pattern", ["run", "ru*", "run/**", "run/**/rank*"])
+def test_a_folder_that_cannot_be_listed_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    refuse_folder(monkeypatch, "deep")
+    told: list[Unlisted] = []
+    found = listed([str(folder / pattern)], told.append)
+    assert [one.name for one in found] == SNAPSHOTS[1:]
+    assert told == [Unlisted(str(folder / "run" / "deep"), "permission denied")]
+    assert told[0].words == (
+        "the folder cannot be listed: permission denied; what is in it is left out"
+    )
+    with pytest.raises(SnapshotError, match=r": permission denied \(.*/run/deep\)$"):
+        listed([str(folder / pattern)])
+
+
+def test_a_folder_behind_a_link_that_cannot_be_listed_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "far").mkdir()
+    os.symlink(folder / "far", folder / "run" / "link")
+    refuse_folder(monkeypatch, "link")
+    told: list[Unlisted] = []
+    assert len(listed([str(folder / "run")], told.append)) == 3
+    assert [one.folder for one in told] == [str(folder / "run" / "link")]
+
+
+def test_nothing_else_but_a_folder_that_cannot_be_listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "only" / "deep").mkdir(parents=True)
+    refuse_folder(monkeypatch, "deep")
+    with pytest.raises(SnapshotError, match=r"only: permission denied \(.*/only/deep\)$"):
+        listed([str(folder / "only")], lambda _: None)
+    monkeypatch.undo()
+    refuse_folder(monkeypatch, "only")
+    with pytest.raises(SnapshotError, match=r"only: permission denied$"):
+        listed([str(folder / "only")], lambda _: None)
+
+
+def test_what_may_be_listed_and_not_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder without the right to enter it (`chmod -x`)."""
+    stat = os.stat
+
+    def refuse(path: Any, **more: Any) -> os.stat_result:
+        if os.path.dirname(os.fspath(path)).endswith("er"):
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    told: list[Unlisted] = []
+    assert len(listed([str(folder / "run")], told.append)) == 2
+    assert [one.folder for one in told] == [str(folder / "run" / "deep" / "er")]
 
 
 @pytest.mark.parametrize(

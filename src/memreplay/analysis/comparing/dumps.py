@@ -43,11 +43,13 @@ class Dump(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The files that are left, and all dumps of each process, the oldest first, if any process has
-    several."""
+    """The files that are left; all dumps of each process, the oldest first, if any process has
+    several or they are of different steps; and the ranks that have files, but none of the dump that
+    is wanted."""
 
     files: list[Listed]
     histories: tuple[tuple[Dump, ...], ...] = ()
+    without: tuple[int, ...] = ()
 
     @property
     def newest(self) -> list[Listed]:
@@ -67,22 +69,52 @@ class Chosen(NamedTuple):
         longest = sorted(self._of_ranks, key=len, reverse=True)
         return tuple(dict.fromkeys(one.name for history in longest for one in history))
 
+    @property
+    def different_steps(self) -> str:
+        """`step_20 of rank 0, step_10 of rank 1`: which newest dump is of which step; empty if all
+        are of one step, or the names don't say."""
+        newest = [some[-1] for some in self._of_ranks]
+        if not _differ([one.file for one in newest]):
+            return ""
+        ranks: dict[str, list[int | None]] = {}
+        for one in newest:
+            ranks.setdefault(one.name, []).append(one.rank)
+        return _listed([_of_ranks_words(name, some) for name, some in ranks.items()])
+
     def words(self, verb: str) -> str:
         """`each rank has several dumps (iteration_10, iteration_20): the newest is read`: what was
         chosen; empty where nothing was."""
         if not self.histories:
             return ""
-        left = {id(one) for one in self.files}
-        chosen = [one.name for some in self._of_ranks for one in some if id(one.file) in left]
-        of = {name: chosen.count(name) for name in dict.fromkeys(chosen)}
         ranks = self._of_ranks
+        several, different = any(len(one) > 1 for one in ranks), self.different_steps
+        if not several:
+            return f"the dumps that are {verb} are of different steps: {different}"
         whose = "each rank has" if all(len(one) > 1 for one in ranks) else "some ranks have"
         if all(one[0].rank is None for one in ranks):
             whose = "there are"
-        words = f"{whose} several dumps ({_listed(self.names)}): the newest is {verb}"
-        if len(of) > 1:
-            words += f", {_listed([_of_ranks_words(name, n) for name, n in of.items()])}"
-        return f"{words}; --dump NAME chooses another, --dump {EACH} all of them"
+        words = f"{whose} several dumps ({_listed(self.names)}): the newest"
+        if different:
+            words += f" of each is {verb}, and these are of different steps: {different}"
+        else:
+            words += f" is {verb}"
+            of: dict[str, list[int | None]] = {}
+            for one in ranks:
+                of.setdefault(one[-1].name, []).append(one[-1].rank)
+            if len(of) > 1:
+                words += f", {_listed([_of_ranks_words(name, some) for name, some in of.items()])}"
+        chooses = "NAME chooses another"
+        common = self._common if different else None
+        if common is not None:
+            chooses = f"{common} chooses the newest that all have"
+        return f"{words}; --dump {chooses}, --dump {EACH} all of them"
+
+    @property
+    def _common(self) -> str | None:
+        """The newest dump that all have."""
+        shared = set.intersection(*({one.name for one in some} for some in self._of_ranks))
+        newest_first = (one.name for one in reversed(self._of_ranks[0]))
+        return next((name for name in newest_first if name in shared), None)
 
     @property
     def _of_ranks(self) -> tuple[tuple[Dump, ...], ...]:
@@ -105,16 +137,28 @@ def one_dump(
     those in the same places; else `age`, which is None where the store doesn't say. Raises
     UsageError for a dump that isn't there, and where nothing tells.
     """
+    rank_of = dict(zip(map(id, files), ranks([one.name for one in files]), strict=True))
+    there = {rank for rank in rank_of.values() if rank is not None}
     if wanted is not None and wanted != EACH:
         files = _wanted(files, wanted)
-    found = [_in_order(some, age) for some in _processes(files, ranks([one.name for one in files]))]
+    left = [rank_of[id(one)] for one in files]
+    found = [_in_order(some, age) for some in _processes(files, left)]
+    without = tuple(sorted(there - {some[0].rank for some in found}))
+    chosen = Chosen(list(files), tuple(map(tuple, found)), without)
     if all(len(some) == 1 for some in found):
-        return Chosen(list(files))
-    histories = tuple(map(tuple, found))
+        return chosen if chosen.different_steps else Chosen(list(files), (), without)
     if wanted == EACH:
-        return Chosen(list(files), histories)
+        return chosen
     newest = {id(some[-1].file) for some in found}
-    return Chosen([one for one in files if id(one) in newest], histories)
+    return chosen._replace(files=[one for one in files if id(one) in newest])
+
+
+def _differ(files: Sequence[Listed]) -> bool:
+    """Whether the names say that these were dumped in different steps. Times of ranks differ that
+    dump at once, each by its own clock; and a dump at the end of a step is of that step."""
+    moments = [moment_of(one.name) for one in files]
+    steps = {one[1][::2] for one in moments if one is not None and one[0] != "time"}
+    return len(steps) > 1
 
 
 def dump_of(name: str) -> str:
@@ -249,8 +293,12 @@ def _is_of(name: str, wanted: str) -> bool:
     return bool(re.search(rf"(?<!\d(?=\d)){re.escape(wanted)}(?!(?<=\d)\d)", name))
 
 
-def _of_ranks_words(name: str, ranks: int) -> str:
-    return f"{name} of {ranks:,} rank{'' if ranks == 1 else 's'}"
+def _of_ranks_words(name: str, ranks: Sequence[int | None]) -> str:
+    if len(ranks) == 1 and ranks[0] is not None:
+        return f"{name} of rank {ranks[0]}"
+    if None in ranks:
+        return f"{name} of {len(ranks):,} file{'' if len(ranks) == 1 else 's'}"
+    return f"{name} of {len(ranks):,} ranks"
 
 
 def _listed(names: Sequence[str]) -> str:

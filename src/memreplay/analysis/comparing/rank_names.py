@@ -61,13 +61,14 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
     return found, unranked
 
 
-def missing_ranks(there: Collection[int]) -> tuple[int, ...]:
-    """Ranks below the last that there ought to be a file of; where most are missing, the numbers
-    are no ranks, and it has none."""
-    most = max(there, default=-1)
-    if most >= 2 * len(there) + 8:
-        return ()
-    return tuple(rank for rank in range(most) if rank not in there)
+def missing_ranks(there: Collection[int], known: Collection[int] = ()) -> tuple[int, ...]:
+    """Ranks up to the last that there ought to be a file of; `known` are ranks of which there are
+    other files. Where most are missing, the numbers are no ranks, and it has none."""
+    some = {*there, *known}
+    most = max(some, default=-1)
+    if most >= 2 * len(some) + 8:
+        return tuple(sorted(set(known).difference(there)))
+    return tuple(rank for rank in range(most + 1) if rank not in there)
 
 
 def says_rank(name: str) -> bool:

@@ -157,6 +157,6 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
     older = () if report.history is UNSET else report.history
     told = [one.status for one in report.ranks]
     told += [dump.status for one in older for dump in one.dumps]
-    if any(status not in ("ok", "empty") for status in told):
+    if report.unlisted_folders or any(status not in ("ok", "empty") for status in told):
         return NOT_READABLE
     return NOT_TRUSTED if selection.strict and not report.trusted else 0

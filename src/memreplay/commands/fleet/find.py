@@ -60,11 +60,13 @@ class Explained(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What was asked of a fleet."""
+    """What was asked of a fleet; `without` are ranks that have files, but none of the dump that is
+    wanted."""
 
     source: str
     selection: Selection
     rank_source: RankSource
+    without: tuple[int, ...] = ()
 
 
 def difference(base: Snapshot, new: Snapshot, selection: Selection) -> tuple[DiffRow, ...]:
@@ -100,7 +102,7 @@ def fleet_report(
         read=len({one.file for one in rows if one.status == "ok"}),
         missing_ranks=()
         if asked.rank_source == "devices"
-        else missing_ranks({one.rank for one in rows if one.rank is not None}),
+        else missing_ranks({one.rank for one in rows if one.rank is not None}, asked.without),
         ranks=tuple(rows),
         peak=_spread(numbers, peaks),
         reserved=_spread(numbers, [one.reserved_peak_bytes for one in own]),

@@ -261,6 +261,15 @@ class FleetChange(Record, frozen=True, kw_only=True):
     """Why that could not be told; empty if it could."""
 
 
+class UnlistedFolder(Record, frozen=True, kw_only=True):
+    """A folder that could not be listed."""
+
+    folder: str
+    """Its path."""
+    reason: str
+    """Why, on one line."""
+
+
 class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fleet/1"):
     """What `memreplay fleet` found: a rank each for all files, and what they are together."""
 
@@ -308,8 +317,15 @@ class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     history: tuple[RankHistory, ...] | UnsetType = UNSET
     """With `--dump each`: of each rank with several dumps how it grew from one to the next. All
     else is of its newest dump."""
+    dumps_choice: str = ""
+    """Which of several dumps of each rank were read, in words; empty if there was no choice."""
+    different_steps: str = ""
+    """Which rank's dump is of which step, in words, if the dumps that were read are of different
+    steps; else empty."""
+    unlisted_folders: tuple[UnlistedFolder, ...] = ()
+    """Folders that could not be listed: what is in them is left out."""
     exactness: Exactness
     """Whether all that was read is exact."""
     trusted: bool
-    """Whether all of it can be trusted, and was read."""
+    """Whether all of it can be trusted, and all was read and listed."""
     top: int = 20

@@ -24,6 +24,7 @@ from memreplay.commands.fleet.naming import (
     pattern_of,
     ranks_of_fleet,
 )
+from memreplay.commands.fleet.result import UnlistedFolder
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
 from memreplay.commands.shared.errors import name_of
 from memreplay.commands.shared.executing import executor_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from memreplay.commands.fleet.result import FleetRank, FleetReport, RankSource
     from memreplay.commands.shared.source import Reading
     from memreplay.io.listing import Listed
+    from memreplay.io.walking import Unlisted
     from memreplay.workers.running import Done
 
 
@@ -56,12 +58,15 @@ def run_fleet(
     Raises UsageError where there are no files, and for ranks that are there twice.
     """
     pattern = None if fleet.rank_pattern is None else pattern_of(fleet.rank_pattern)
-    chosen = _chosen(fleet, _listed(fleet.sources), pattern)
+    unlisted: list[Unlisted] = []
+    chosen = _chosen(fleet, _listed(fleet.sources, unlisted), pattern)
     each = fleet.dump == EACH
     if each and fleet.output is not None:
         raise UsageError(f"--dump {EACH} is of all dumps, and -o DIR has one of each: name one")
     files, older = chosen.newest, chosen.older
-    base = _chosen(fleet, _listed(fleet.against), pattern, "base: ").newest if fleet.against else []
+    base = []
+    if fleet.against:
+        base = _chosen(fleet, _listed(fleet.against, unlisted), pattern, "base: ").newest
     totals = tuple(dict.fromkeys(fleet.totals))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
@@ -104,7 +109,12 @@ def run_fleet(
             return told
 
         after, source = _ranked(files, rows[: len(files)], pattern)
-        report = fleet_report(after, Asked(_named(fleet.sources), selection, source), explain)
+        asked = Asked(_named(fleet.sources), selection, source, chosen.without)
+        report = replace(
+            fleet_report(after, asked, explain),
+            dumps_choice="" if each else chosen.words("read"),
+            different_steps=chosen.different_steps,
+        )
         if each:
             of = {one.path: row for one, row in zip((*files, *older), rows, strict=False)}
             report = replace(report, history=all_histories(chosen.histories, of, after, source))
@@ -112,6 +122,11 @@ def run_fleet(
             before, _ = _ranked(base, rows[len(files) + len(older) :], pattern)
             change = fleet_change(before, after, _named(fleet.against), explain)
             report = replace(report, against=change)
+        if unlisted:
+            folders = tuple(
+                UnlistedFolder(folder=one.folder, reason=one.reason) for one in unlisted
+            )
+            report = replace(report, unlisted_folders=folders, trusted=False)
         if dataset is not None:
             whole = dataset.finish(wanted, missing_of(after))
             unranked = [one.name for one, part in zip(files, parts, strict=True) if part is None]
@@ -144,10 +159,10 @@ def _shown(paths: Sequence[str]) -> list[str]:
     return [f"{name}#{number}" if name in twice else name for number, name in enumerate(names)]
 
 
-def _listed(sources: Sequence[str]) -> list[Listed]:
+def _listed(sources: Sequence[str], unlisted: list[Unlisted]) -> list[Listed]:
     from memreplay.io.listing import listed
 
-    return listed(sources)
+    return listed(sources, unlisted.append)
 
 
 def _chosen(

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from memreplay.commands.diff.text import change_words
 from memreplay.commands.fleet.history_text import history_blocks
+from memreplay.io.walking import Unlisted
 from memreplay.render.document import (
     Block,
     Document,
@@ -301,7 +302,15 @@ def _unread(unread: list[FleetRank]) -> list[Block]:
 
 
 def _notes(report: FleetReport) -> list[Note]:
-    notes = []
+    notes = [
+        Note(f"{one.folder}: {Unlisted(one.folder, one.reason).words}", "warning")
+        for one in report.unlisted_folders[:UNREAD]
+    ]
+    if left := len(report.unlisted_folders) - len(notes):
+        notes.append(Note(f"{counted(left, 'more folder')} cannot be listed", "warning"))
+    if report.different_steps:
+        words = f"the {noun_of(report)}s' dumps are of different steps: {report.different_steps}"
+        notes.append(Note(words, "warning"))
     if report.missing_ranks:
         notes.append(Note(f"no file of {ranks_words(report.missing_ranks)}", "warning"))
     empty = [one.rank for one in report.ranks if one.status == "empty" and one.rank is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.dumps import chosen_dump
 from memreplay.commands.shared.errors import untold
-from memreplay.commands.shared.folders import snapshot_files
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,13 +24,12 @@ _Ranks = tuple[dict[int, str], dict[tuple[int, str], str], "str | None"]
 
 def _ranks_of(folder: str) -> _Ranks:
     from memreplay.analysis.comparing.rank_names import ranks_said
-    from memreplay.io.listing import called
+    from memreplay.io.listing import listed
 
     try:
-        names = snapshot_files(folder)
+        files = listed([folder])
     except UsageError:  # nothing is in it
         return {}, {}, None
-    files = called([os.path.join(folder, name) for name in names])
     chosen = chosen_dump(files, None)
     dumps = {
         (dump.rank, dump.name): dump.file.path

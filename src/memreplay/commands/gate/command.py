@@ -152,7 +152,6 @@ def command(
     budgets = all_budgets(asked.budget, asked.config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
     rules = asked.config.rules() if speak_of_categories else None
-    from memreplay.analysis.comparing.dumps import EACH
     from memreplay.commands.gate.files import gate_files_of
 
     found = gate_files_of(files, asked.dump)
@@ -169,7 +168,7 @@ def command(
         allow_untrusted=asked.allow_untrusted,
         strict=asked.strict,
     )
-    gated = [*found.unlisted, *gate_files(found.files, judging, workers, each=asked.dump == EACH)]
+    gated = [*found.unlisted, *gate_files(found.files, judging, workers, apart=found.apart)]
     return _present(gated, asked, found)
 
 

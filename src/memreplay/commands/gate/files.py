@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memreplay.commands.shared.dumps import chosen_dump
-from memreplay.commands.shared.errors import name_of, told
-from memreplay.commands.shared.folders import holds_files, snapshot_files
+from memreplay.commands.shared.errors import NOT_READABLE, complain, name_of, told
+from memreplay.commands.shared.folders import holds_files
 
 if TYPE_CHECKING:
     from memreplay.commands.gate.result import GatedFile
+    from memreplay.io.walking import Skipped, Unlisted
 
 
 class GateFile(Struct, frozen=True):
@@ -27,12 +28,14 @@ class GateFile(Struct, frozen=True):
 
 
 class GateFiles(Struct, frozen=True):
-    """The files to judge, those that could not be listed, and what was chosen, in words."""
+    """The files to judge, those that could not be listed, and what was chosen, in words; the ranks
+    without a file; and whether each is only held against others of the same dump."""
 
     files: tuple[GateFile, ...]
     unlisted: tuple[GatedFile, ...]
     choice: str
     missing_ranks: tuple[int, ...]
+    apart: bool = False
 
 
 def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
@@ -59,12 +62,15 @@ def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
     )
     ranks = [one.rank for one in found]
     is_folder = list(files) != paths  # of files that are named one by one none is missed
-    missing = missing_ranks({rank for rank in ranks if rank is not None})
+    missing = chosen.without
+    if is_folder and None not in ranks:
+        missing = missing_ranks({rank for rank in ranks if rank is not None}, chosen.without)
     return GateFiles(
         found,
         tuple(unlisted),
         chosen.words("judged") if dump != EACH else "",
-        missing if is_folder and None not in ranks else (),
+        missing,
+        apart=dump == EACH or bool(chosen.different_steps),
     )
 
 
@@ -73,20 +79,23 @@ def _listed(files: tuple[str, ...], unlisted: list[GatedFile]) -> list[str]:
     from memreplay.commands.gate.result import GatedFile
 
     found: list[str] = []
+
+    def fail(name: str, error: str, exit_code: int) -> None:
+        unlisted.append(GatedFile(file=name, error=error, exit_code=exit_code))
+
     for file in files:
-        if file != "-" and holds_files(file):
-            names, exit_code, words = told(file, partial(snapshot_files, file))
-            paths = [os.path.join(file, name) for name in names or ()]
-        elif _is_pattern(file):
-            matched, exit_code, words = told("", partial(_matching, file))  # names it by itself
-            paths = matched or []
-        else:
-            paths, exit_code, words = [file], 0, ""
-        found += paths
+        if file == "-" or not (holds_files(file) or _is_pattern(file)):
+            found.append(file)
+            continue
+        skipped: list[Unlisted] = []
+        matched, exit_code, words = told("", partial(_matching, file, skipped.append))
+        found += matched or []
         if exit_code:
             name = name_of(file)
-            error = words.removeprefix(f"{name}: ")
-            unlisted.append(GatedFile(file=name, error=error, exit_code=exit_code))
+            fail(name, words.removeprefix(f"{name}: "), exit_code)
+        for one in skipped:
+            complain(f"{one.folder}: {one.words}")
+            fail(one.folder, one.words, NOT_READABLE)
     return found
 
 
@@ -102,7 +111,7 @@ def _is_pattern(file: str) -> bool:
     return has_magic(file) and next(iglob(file, recursive=True), None) is not None
 
 
-def _matching(file: str) -> list[str]:
+def _matching(file: str, skipped: Skipped) -> list[str]:
     from memreplay.io.listing import listed
 
-    return [one.path for one in listed([file])]
+    return [one.path for one in listed([file], skipped)]

@@ -40,10 +40,10 @@ UNREAD = "was not read"
 
 
 def gate_files(
-    some: Sequence[GateFile], judging: Judging, workers: Workers, *, each: bool = False
+    some: Sequence[GateFile], judging: Judging, workers: Workers, *, apart: bool = False
 ) -> list[GatedFile]:
-    """What became of each, in their order; what is wrong with one is said on stderr. With `each`
-    there are several dumps of a rank, and ranks are held against others of the same dump.
+    """What became of each, in their order; what is wrong with one is said on stderr. With `apart`
+    they are of several dumps, and each is held against others of the same dump only.
 
     Raises UsageError for standard input where there are workers, which cannot read it.
     """
@@ -77,7 +77,7 @@ def gate_files(
             (told,) = executor.run(tell_apart, [task])
             return told.result or ()
 
-        return with_spread(found, explain, apart=each)
+        return with_spread(found, explain, apart=apart)
 
 
 class _Here:

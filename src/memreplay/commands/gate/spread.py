@@ -50,7 +50,10 @@ def with_spread(
     for key, some in peaks.items():
         highest = max(some, key=lambda peak: peak.bytes)
         unsure = next((peak for peak in some if peak.finding.reasons), None)
-        if unsure is None:
+        if unsure is None and apart and not alone and len(some) < 2:
+            finding = replace(highest.finding, detail="it takes several files of one dump")
+            made[key] = highest, finding
+        elif unsure is None:
             judged = _judged(highest, some, explain)
             made[key] = highest, replace(judged, of_devices=alone and len(some) > 1)
         else:  # it may be higher than all others

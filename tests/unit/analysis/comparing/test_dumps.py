@@ -129,9 +129,57 @@ def test_a_rank_that_ran_out_of_memory_has_another_dump() -> None:
     found = one_dump(listed(*names), None, lambda _: None)
     assert [one.name for one in found.files] == [names[2], names[4]]
     assert (
-        "the newest is read, iteration_10 of 1 rank, iteration_10_exit of 1 rank;"
+        "the newest is read, iteration_10 of rank 0, iteration_10_exit of rank 1;"
         in found.words("read")
     )
+
+
+def test_newest_dumps_of_different_steps_are_told() -> None:
+    found = one_dump(listed(*TITAN[:3]), None, lambda _: None)
+    assert [one.name for one in found.files] == TITAN[1:3]
+    assert found.different_steps == "iteration_10 of rank 0, iteration_9 of rank 1"
+    assert found.words("read") == (
+        "some ranks have several dumps (iteration_9, iteration_10): the newest of each is read, and"
+        " these are of different steps: iteration_10 of rank 0, iteration_9 of rank 1; --dump"
+        " iteration_9 chooses the newest that all have, --dump each all of them"
+    )
+    none_shared = [TITAN[0], TITAN[2], "iteration_8/rank1_memory_snapshot.pickle"]
+    assert "--dump NAME chooses another" in one_dump(
+        listed(*none_shared), None, lambda _: None
+    ).words("read")
+
+
+def test_single_dumps_of_different_steps_are_told() -> None:
+    found = one_dump(listed(TITAN[1], TITAN[2]), None, lambda _: None)
+    assert [one.name for one in found.files] == TITAN[1:3]
+    assert found.words("judged") == (
+        "the dumps that are judged are of different steps: iteration_9 of rank 1, iteration_10 of"
+        " rank 0"
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        TITAN,
+        TITAN[2:],
+        [*TITAN, "iteration_10_exit/rank1_memory_snapshot.pickle"],
+        # Each by its own clock: slime's, dumped at once.
+        [f"memory_snapshot_time176000000{r}.5_rank{r}_snapshot.pickle" for r in (0, 1)],
+        ["rank0.pkl", "rank1.pkl", "other_step_3.pkl"],  # of no rank, where others have one
+    ],
+)
+def test_dumps_of_one_step_are_not_told(names: list[str]) -> None:
+    found = one_dump(listed(*names), None, lambda _: None)
+    assert found.different_steps == ""
+    assert "different" not in found.words("read")
+
+
+@pytest.mark.parametrize("wanted, want", [("iteration_10", (7,)), ("iteration_9", ()), (EACH, ())])
+def test_ranks_that_lack_the_dump(wanted: str, want: tuple[int, ...]) -> None:
+    names = [*TITAN, "iteration_9/rank7_memory_snapshot.pickle"]
+    assert one_dump(listed(*names), wanted, lambda _: None).without == want
+    assert one_dump(listed(*names), None, lambda _: None).without == ()
 
 
 HISTORIES = {

@@ -13,15 +13,20 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.app import app
 from memreplay.commands.fleet import running
 from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.fleet.tasks import read_rank
+from memreplay.commands.fleet.text import fleet_document
 from memreplay.commands.shared.source import Reading
 from memreplay.io.listing import Listed
+from memreplay.render.plain import render_plain
 from memreplay.workers.running import Done
+from tests.commanding import command_runner
 from tests.conftest import ROOT
+from tests.layouts import refuse_folder
 
 FOLDER = str(ROOT / "examples" / "fsdp_ranks")
 
@@ -99,6 +104,54 @@ def test_ranks_by_a_pattern(serial: Serial) -> None:
         ran(FOLDER, rank_pattern="rank")
 
 
+def put_dumps(folder: Path, *names: str) -> str:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(f"{FOLDER}/rank1.pkl.gz", folder / name)
+    return str(folder)
+
+
+def shown(report: FleetReport) -> str:
+    return render_plain(fleet_document(report), width=200)
+
+
+def test_dumps_of_different_steps(serial: Serial, tmp_path: Path) -> None:
+    names = [f"step_{step}/rank{rank}.pkl.gz" for step in (9, 10) for rank in (0, 1)]
+    folder = put_dumps(tmp_path, *names[:3])
+    found = ran(folder)
+    assert found.different_steps == "step_10 of rank 0, step_9 of rank 1"
+    assert "--dump step_9 chooses the newest that all have" in found.dumps_choice
+    words = "warning: the ranks' dumps are of different steps: step_10 of rank 0, step_9 of rank 1"
+    assert words in shown(found)
+    for one in (ran(folder, dump="step_9"), ran(put_dumps(tmp_path, names[3]))):
+        assert one.different_steps == ""
+        assert "different steps" not in shown(one)
+
+
+def test_the_last_rank_lacks_the_dump(serial: Serial, tmp_path: Path) -> None:
+    names = [f"step_{step}/rank{rank}.pkl.gz" for step in (9, 10) for rank in (0, 1)]
+    folder = put_dumps(tmp_path, *names, "step_9/rank2.pkl.gz")
+    assert ran(folder, dump="step_10").missing_ranks == (2,)
+    assert ran(folder, dump="step_9").missing_ranks == ()
+
+
+def test_a_folder_that_cannot_be_listed(
+    serial: Serial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put_dumps(tmp_path, "a/rank0.pkl.gz", "b/rank1.pkl.gz")
+    assert (ran(folder).trusted, ran(folder).unlisted_folders) == (True, ())
+    refuse_folder(monkeypatch, "b")
+    found = ran(folder)
+    (one,) = found.unlisted_folders
+    assert (one.folder, one.reason) == (f"{folder}/b", "permission denied")
+    assert (found.read, found.trusted) == (1, False)
+    assert f"warning: {folder}/b: the folder cannot be listed: permission denied; what" in (
+        shown(found)
+    )
+    done = command_runner().invoke(app, ["fleet", folder])
+    assert done.exit_code == 3
+
+
 def test_two_fleets(serial: Serial, tmp_path: Path) -> None:
     for number in range(4):
         shutil.copy(f"{FOLDER}/rank1.pkl.gz", tmp_path / f"rank{number}.pkl.gz")
@@ -141,7 +194,9 @@ def test_files_that_differ_by_a_secret_alone(
 
     monkeypatch.setattr(running, "executor_of", lambda *_: Telling())
     monkeypatch.setattr(
-        running, "_listed", lambda _: [Listed(f"get#{n}", url, 9, "") for n, url in enumerate(urls)]
+        running,
+        "_listed",
+        lambda *_: [Listed(f"get#{n}", url, 9, "") for n, url in enumerate(urls)],
     )
     report = ran(*urls)
     text = msgspec.json.encode(report).decode()

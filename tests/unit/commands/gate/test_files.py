@@ -12,7 +12,7 @@ from memreplay.commands.app import app
 from memreplay.commands.gate.files import gate_files_of
 from memreplay.errors import UsageError
 from tests.commanding import command_runner
-from tests.layouts import MIB, put_snapshot
+from tests.layouts import MIB, put_snapshot, refuse_folder
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +121,63 @@ def test_which_is_the_newest_is_not_told(tmp_path: Path) -> None:
         put_run(tmp_path / run, 9)
     with pytest.raises(UsageError, match="one rank and one step; name the folder of one run"):
         gate_files_of(("a", "b"), None)
+
+
+def test_newer_dumps_below_older_ones(runner: CliRunner, tmp_path: Path) -> None:
+    """As `fleet` chooses them: over all levels of folders."""
+    for rank in (0, 1):
+        put_snapshot(tmp_path / "run" / f"step_4_rank{rank}.pickle", 5)
+        put_snapshot(tmp_path / "run" / "step_5" / f"rank{rank}.pickle", 50)
+    put_snapshot(tmp_path / "run" / "a/b/c/d/e/f" / "step_6_rank2.pickle", 60)
+    done = gate(runner, "run", "--max-peak", "40MiB", "--format", "json")
+    assert done.exit_code == 1
+    assert [(rank, dump) for _, rank, dump in judged(done)] == [
+        (2, "step_6"),
+        (0, "step_5"),
+        (1, "step_5"),
+    ]
+    assert not any(one["passed"] for one in json.loads(done.stdout)["files"])
+
+
+def test_spreads_are_within_a_step(runner: CliRunner, tmp_path: Path) -> None:
+    put_run(tmp_path / "run", 10)
+    put_snapshot(tmp_path / "run/iteration_20/rank1_memory_snapshot.pickle", 1000)
+    done = gate(runner, "run", "--max-spread", "20%")
+    assert done.exit_code == 1
+    words = " ".join(done.stdout.split())
+    assert "could not be judged: it takes several files of one dump" in words
+    assert "different steps: iteration_10 of rank 0, iteration_20 of rank 1; --dump" in words
+    done = gate(runner, "run", "--max-spread", "20%", "--dump", "iteration_10")
+    assert (done.exit_code, "different" in done.stdout) == (0, False)
+
+
+@pytest.mark.parametrize("named", ["folder", "files"])
+def test_the_last_rank_lacks_the_dump(runner: CliRunner, tmp_path: Path, named: str) -> None:
+    put_run(tmp_path / "run", 9, 10)
+    put_snapshot(tmp_path / "run/iteration_9/rank2_memory_snapshot.pickle", 5)
+    files = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.pickle"))]
+    arguments = ["run"] if named == "folder" else files
+    done = gate(runner, *arguments, "--max-peak", "1GiB", "--dump", "iteration_10")
+    assert done.exit_code == 0
+    assert "note: no file of rank 2" in done.stdout
+    done = gate(runner, *arguments, "--max-peak", "1GiB", "--dump", "iteration_9")
+    assert "no file of" not in done.stdout
+
+
+def test_a_folder_that_cannot_be_listed_fails_and_the_others_are_judged(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_run(tmp_path / "run", 9, 10)
+    refuse_folder(monkeypatch, "iteration_10")
+    done = gate(runner, "run", "--max-peak", "1GiB", "--format", "json")
+    assert done.exit_code == 3
+    words = "the folder cannot be listed: permission denied; what is in it is left out"
+    assert done.stderr == f"memreplay: error: run/iteration_10: {words}\n"
+    files = json.loads(done.stdout)["files"]
+    assert [(one["file"], one["error"], one["passed"]) for one in files] == [
+        ("run/iteration_10", words, False),
+        *((f"run/iteration_9/rank{rank}_memory_snapshot.pickle", None, True) for rank in (0, 1)),
+    ]
 
 
 # ---- bases
