@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from memreplay.io.names import page_names, snapshot_names
-from memreplay.io.viewer_page import holds_snapshot
+from memreplay.io.viewer_page import holds_snapshot, is_own
 
 NO_SNAPSHOT = "no snapshot in this folder: no name ends in .pkl, .pickle or .json"
 _HEAD = 64 << 10  # bytes of a page: PyTorch's begin with their snapshot
@@ -23,7 +23,15 @@ def snapshots_among(names: Iterable[str], folder: str) -> list[str]:
     found = snapshot_names(names)
     if found:
         return found
-    pages = [name for name in page_names(names) if _holds_snapshot(os.path.join(folder, name))]
+    pages = page_names(names)
+    return one_of_two(
+        [name for name in pages if _head_says(os.path.join(folder, name), holds_snapshot)]
+    )
+
+
+def one_of_two(pages: Iterable[str]) -> list[str]:
+    """Of the two pages that PyTorch makes of one snapshot the one with the trace."""
+    pages = list(pages)
     there = set(pages)
     return [
         name
@@ -32,11 +40,16 @@ def snapshots_among(names: Iterable[str], folder: str) -> list[str]:
     ]
 
 
-def _holds_snapshot(path: str) -> bool:
+def is_own_page(path: str) -> bool:
+    """Whether it is a page that memreplay wrote, which holds no snapshot."""
+    return bool(page_names([path])) and _head_says(path, is_own)
+
+
+def _head_says(path: str, asked: Callable[[bytes], bool]) -> bool:
     if not os.path.isfile(path):  # a pipe would be waited for
         return False
     try:
         with open(path, "rb") as file:
-            return holds_snapshot(file.read(_HEAD))
+            return asked(file.read(_HEAD))
     except OSError:
         return False

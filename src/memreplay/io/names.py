@@ -27,6 +27,15 @@ def page_names(names: Iterable[str]) -> list[str]:
     return [name for name in names if _HTML.search(name)]
 
 
+_PLOT = re.compile(r"[-_.]?(?:trace|segment)_plot\Z", re.IGNORECASE)
+
+
+def stem_of_page(name: str) -> str | None:
+    """What an HTML page is called without its form and what PyTorch calls its plots
+    (`rank1.oom_trace_plot.html`); None for what is no page."""
+    return _PLOT.sub("", bare(name)) if _HTML.search(name) else None
+
+
 def natural(name: str) -> list[tuple[str, int]]:
     """A key that puts `rank2` before `rank10`."""
     texts, numbers = _NUMBER.split(name), _NUMBER.findall(name)

@@ -31,7 +31,12 @@ OWN = b'<meta name="generator" content="memreplay '
 def holds_snapshot(head: bytes) -> bool:
     """Whether the beginning of a page shows that there is a snapshot in it; not in those that
     memreplay wrote."""
-    return OWN not in head and MARK.search(head) is not None
+    return not is_own(head) and MARK.search(head) is not None
+
+
+def is_own(head: bytes) -> bool:
+    """Whether the beginning of a page shows that memreplay wrote it."""
+    return OWN in head
 
 
 class PageSnapshots:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from memreplay.analysis.comparing.layouts import moment_of, process_of, says_moment
 from memreplay.analysis.comparing.rank_names import ranks_said
 from memreplay.errors import UsageError
-from memreplay.io.names import bare, natural
+from memreplay.io.choosing import one_of_two
+from memreplay.io.names import bare, natural, stem_of_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -151,6 +152,32 @@ def one_dump(
         return chosen
     newest = {id(some[-1].file) for some in found}
     return chosen._replace(files=[one for one in files if id(one) in newest])
+
+
+def beside_pages(
+    files: Sequence[Listed],
+    ranks: Callable[[Sequence[str]], Sequence[int | None]] = ranks_said,
+) -> list[Listed]:
+    """The files without the HTML pages of snapshots that are there themselves: of the same rank, or
+    without a rank of the same name in the same folder. Of two pages of one snapshot the one with
+    the trace."""
+    names = [one.name for one in files]
+    own = set(one_of_two(names))
+    stems = [stem_of_page(name) for name in names]
+    if all(stem is None for stem in stems):
+        return list(files)
+    snapshots: set[tuple[str, int | str]] = set()
+    of: list[tuple[str, int | str]] = []
+    for name, stem, rank in zip(names, stems, ranks(names), strict=True):
+        folder, _, last = (bare(name) if stem is None else stem).rpartition("/")
+        of.append(("", rank) if rank is not None else (folder, last))
+        if stem is None:
+            snapshots |= {of[-1], (folder, "")}  # `trace_plot.html` has no name of its own
+    return [
+        one
+        for one, stem, key in zip(files, stems, of, strict=True)
+        if stem is None or (key not in snapshots and one.name in own)
+    ]
 
 
 def _differ(files: Sequence[Listed]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from memreplay.commands.watch.listing import Lister
@@ -112,6 +112,7 @@ class Following:
         self.wall = wall
         self.files: dict[str, dict[str, File]] = {folder: {} for folder in self.folders}
         self.troubles: dict[str, str] = {}
+        self._odd: set[str] = set()
         self._first = True
 
     @property
@@ -140,14 +141,20 @@ class Following:
     def _look_at(self, folder: str, known: dict[str, File], found: Look) -> None:
         now = self.clock()
         try:
-            files, folders, trouble = self._listers[folder].look()
+            files, folders, trouble, odd = self._listers[folder].look()
         except OSError as error:
             # What is known of its files is kept: a server may be away for a while.
             self._say(folder, _folder_words(error), found)
             return
         self._say(folder, trouble, found)
-        if self._first and not files and folders and not self.deep:
-            found.notes.append(f"{folder}: no snapshot yet; with -r all folders below count, too")
+        for name in odd:
+            if (path := os.path.join(folder, name)) not in self._odd:
+                self._odd.add(path)
+                found.notes.append(
+                    f"{path}: this is a pipe or a device, and isn't read: write snapshots to files"
+                )
+        if self._first and folders and not self.deep:
+            found.notes.extend(self._below(folder, files))
         for name, status in files.items():
             file = known.get(name)
             if file is None:
@@ -168,6 +175,18 @@ class Following:
                 and not os.path.lexists(os.path.join(folder, name))
             ):
                 found.gone.append(file)
+
+    def _below(self, folder: str, files: Collection[str]) -> list[str]:
+        """What to say of the folders that are not followed: that there are snapshots in them."""
+        try:
+            there = Lister(folder, deep=True, clock=self.clock).look().files.keys() - set(files)
+        except OSError:  # it went: the next look says so
+            return []
+        if there:
+            example = min(there, key=natural)
+            n = f"{len(there):,} snapshots" if len(there) > 1 else "1 snapshot"
+            return [f"{folder}: {n} further below left out ({example}); -r follows all folders"]
+        return [] if files else [f"{folder}: no snapshot yet; with -r all folders below count, too"]
 
     def _say(self, folder: str, trouble: str, found: Look) -> None:
         """A trouble once, and that it is over."""

@@ -20,11 +20,13 @@ ANYWAY_S = 30.0
 
 class Listing(NamedTuple):
     """The snapshots of a folder by their names from there on, and how each lies there; whether
-    there are folders that were not looked into, and why some of what is in it could not be."""
+    there are folders that were not looked into, and why some of what is in it could not be; what
+    has a snapshot's name and is no regular file."""
 
     files: dict[str, os.stat_result]
     folders: bool
     trouble: str
+    odd: tuple[str, ...] = ()
 
 
 class _Level(NamedTuple):
@@ -36,6 +38,7 @@ class _Level(NamedTuple):
     read: float
     names: list[str]
     folders: list[str]
+    odd: list[str]
 
 
 class Lister:
@@ -56,6 +59,8 @@ class Lister:
         levels: dict[str, _Level] = {}
         found: dict[str, os.stat_result] = {}
         inside, trouble = False, ""
+        odd: list[str] = []
+        deepest = 0
         left = [("", 0)]
         while left:
             below, depth = left.pop()
@@ -67,10 +72,7 @@ class Lister:
                 if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
                     trouble = trouble or f"{below}: {_words(error)}"
                 continue
-            if depth < self._depth(levels[""]):
-                left += [(os.path.join(below, name), depth + 1) for name in level.folders]
-            else:
-                inside = inside or bool(level.folders)
+            odd += [os.path.join(below, name) for name in level.odd]
             for name in level.names:
                 path = os.path.join(below, name)
                 try:
@@ -81,18 +83,26 @@ class Lister:
                     continue
                 if stat.S_ISREG(status.st_mode):
                     found[path] = status
+                elif not stat.S_ISDIR(status.st_mode):
+                    odd.append(path)
+            if not below:  # a link to what is no file doesn't count
+                deepest = self._depth(outside=bool(found))
+            if depth < deepest:
+                left += [(os.path.join(below, name), depth + 1) for name in level.folders]
+            else:
+                inside = inside or bool(level.folders)
         # Traces of the profiler lie in folders beside those of the snapshots.
         if kept := snapshot_names(found):
             found = {name: found[name] for name in kept}
         self._levels = levels
         self._nested = self._nested or any(os.path.dirname(name) for name in found)
-        return Listing(found, inside, trouble)
+        return Listing(found, inside, trouble, tuple(odd))
 
-    def _depth(self, top: _Level) -> int:
-        """How many levels of folders are looked into."""
+    def _depth(self, *, outside: bool) -> int:
+        """How many levels of folders are looked into; `outside`: the folder has some itself."""
         if self.deep:
             return MOST_LEVELS
-        return 1 if self._nested or not top.names else 0
+        return 1 if self._nested or not outside else 0
 
     def _level(self, below: str) -> _Level:
         path, now = os.path.join(self.folder, below), self.clock()
@@ -107,8 +117,15 @@ class Lister:
         with os.scandir(path) as entries:
             shown = [entry for entry in entries if not entry.name.startswith(".")]
         folders = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
-        files = {entry.name for entry in shown}.difference(folders)
-        return _Level(state, changed, now, snapshots_among(files, path), folders)
+        # A link may lead to a file later on.
+        files = {
+            entry.name
+            for entry in shown
+            if entry.is_symlink() or entry.is_file(follow_symlinks=False)
+        }
+        others = {entry.name for entry in shown}.difference(files, folders)
+        names = snapshots_among(files, path)
+        return _Level(state, changed, now, names, folders, snapshot_names(sorted(others)))
 
 
 def _words(error: OSError) -> str:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from memreplay.analysis.comparing.dumps import EACH, dump_of, one_dump
+from memreplay.analysis.comparing.dumps import EACH, beside_pages, dump_of, one_dump
 from memreplay.errors import UsageError
 from memreplay.io.listing import Listed
 
@@ -173,6 +173,25 @@ def test_dumps_of_one_step_are_not_told(names: list[str]) -> None:
     found = one_dump(listed(*names), None, lambda _: None)
     assert found.different_steps == ""
     assert "different" not in found.words("read")
+
+
+@pytest.mark.parametrize(
+    "names, out",
+    [
+        (["rank0.pkl", "rank0_trace_plot.html", "rank1.pkl", "rank1.html"], [1, 3]),
+        (["rank1.oom_snapshot.pickle", "rank1.oom_trace_plot.html"], [1]),
+        (["rank0.pkl", "rank1_trace_plot.html"], []),  # of a rank that has nothing else
+        (["snap.pickle", "snap_trace_plot.html", "other.html"], [1]),
+        (["a/snap.pickle", "a/trace_plot.html", "b/trace_plot.html"], [1]),
+        (["snap.pickle", "a/snap.html"], []),
+        (["a_trace_plot.html", "a_segment_plot.html", "b_segment_plot.html"], [1]),
+        (["rank0.json.gz", "rank0.HTM"], [1]),
+        (["rank0.html", "rank1.html"], []),
+    ],
+)
+def test_pages_of_snapshots_that_are_there(names: list[str], out: list[int]) -> None:
+    want = [name for at, name in enumerate(names) if at not in out]
+    assert [one.name for one in beside_pages(listed(*names))] == want
 
 
 @pytest.mark.parametrize("wanted, want", [("iteration_10", (7,)), ("iteration_9", ()), (EACH, ())])

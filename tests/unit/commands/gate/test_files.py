@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -137,6 +138,31 @@ def test_newer_dumps_below_older_ones(runner: CliRunner, tmp_path: Path) -> None
         (1, "step_5"),
     ]
     assert not any(one["passed"] for one in json.loads(done.stdout)["files"])
+
+
+def test_pages_beside_the_snapshots_that_a_shell_names(runner: CliRunner, tmp_path: Path) -> None:
+    """Neither judged instead of a rank's pickle, nor a rank that is missing or not read."""
+    for rank in (0, 1):
+        put_snapshot(tmp_path / "run" / f"rank{rank}.pickle", 50)
+    done = runner.invoke(app, ["export", "run/rank0.pickle", "-o", "run/rank7.html"])
+    assert done.exit_code == 0, done.output
+    pickled = base64.b64encode(put_snapshot(tmp_path / "small.pickle", 1).read_bytes()).decode()
+    page = f"<!DOCTYPE html>\n<script>add([{{'name': 'a', \"base64\": \"{pickled}\"}}])</script>"
+    (tmp_path / "run" / "rank0_trace_plot.html").write_text(page)
+    files = [f"run/{path.name}" for path in sorted((tmp_path / "run").iterdir())]
+    done = gate(runner, *files, "--max-peak", "60MiB", "--format", "json")
+    assert done.exit_code == 0
+    assert [name for name, *_ in judged(done)] == ["run/rank0.pickle", "run/rank1.pickle"]
+    assert json.loads(done.stdout)["missing_ranks"] == []
+    assert done.stderr == (
+        "memreplay: run/rank0_trace_plot.html and 1 more left out: pages beside the snapshots that"
+        " they are of\n"
+    )
+    # By themselves they are read, and what cannot be is said.
+    done = gate(runner, "run/rank0_trace_plot.html", "--max-peak", "60MiB")
+    assert (done.exit_code, done.stderr) == (0, "")
+    done = gate(runner, "run/rank7.html", "--max-peak", "60MiB")
+    assert "a page that memreplay wrote" in done.stderr
 
 
 def test_spreads_are_within_a_step(runner: CliRunner, tmp_path: Path) -> None:

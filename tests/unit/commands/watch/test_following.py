@@ -108,9 +108,39 @@ def test_the_folders_in_it(world: World) -> None:
     found = following(world)
     look = found.look()
     assert look.due == []
-    assert look.notes == [f"{world.folder}: no snapshot yet; with -r all folders below count, too"]
+    words = "1 snapshot further below left out (step_1/rank0/a.pkl); -r follows all folders"
+    assert look.notes == [f"{world.folder}: {words}"]
     assert found.look().notes == []
     assert names(following(world, deep=True)) == ["step_1/rank0/a.pkl"]
+
+
+def test_newer_dumps_below_older_ones_are_told(world: World) -> None:
+    world.write("rank0.pkl", b"1", age=10)
+    for step in (5, 10):
+        world.write(f"step_{step}/rank0.pkl", b"1", age=10)
+    look = following(world).look()
+    assert [file.name for file in look.due] == ["rank0.pkl"]
+    words = "2 snapshots further below left out (step_5/rank0.pkl); -r follows all folders"
+    assert look.notes == [f"{world.folder}: {words}"]
+    assert following(world, deep=True).look().notes == []
+
+
+def test_folders_without_a_snapshot_yet(world: World) -> None:
+    (world.folder / "a" / "b").mkdir(parents=True)
+    look = following(world).look()
+    assert look.notes == [f"{world.folder}: no snapshot yet; with -r all folders below count, too"]
+
+
+def test_a_pipe_is_told_once_and_hides_nothing(world: World) -> None:
+    os.mkfifo(world.folder / "rank0.pkl")
+    world.write("step_1/rank0.pkl", b"1", age=10)
+    (world.folder / "rank1.pkl").symlink_to("rank0.pkl")
+    found = following(world)
+    look = found.look()
+    assert [file.name for file in look.due] == ["step_1/rank0.pkl"]
+    words = "this is a pipe or a device, and isn't read: write snapshots to files"
+    assert sorted(look.notes) == [f"{world.folder}/rank{n}.pkl: {words}" for n in (0, 1)]
+    assert found.look().notes == []
 
 
 def test_a_folder_that_cannot_be_listed_keeps_what_is_known(
