@@ -48,6 +48,8 @@ export interface FleetPage {
   /** Why not all of it can be trusted; empty if it can. */
   readonly doubt: string;
   readonly measure: Measure;
+  /** What a row is. */
+  readonly noun: 'rank' | 'device';
   readonly curve_by: 'steps' | 'events';
   readonly texts: readonly string[];
   readonly ranks: readonly PageRank[];

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memreplay.commands.fleet.text import fleet_document, headline
+from memreplay.commands.fleet.text import fleet_document, headline, noun_of
 from memreplay.commands.shared.errors import say
 from memreplay.commands.shared.output import byte_output
 from memreplay.export.page.fleet import Texts, fleet_page
@@ -48,10 +48,11 @@ def page_of_fleet(report: FleetReport) -> tuple[FleetPage, list[bytes]]:
             headline=clean(", ".join(headline(report))),
             doubt="" if report.trusted else DOUBT,
             measure=report.measure,
+            noun=noun_of(report),
             curve_by=report.curve_by or "events",
             texts=texts.all,
             ranks=tuple(ranks),
-            groups=tuple(map(_group, report.groups)),
+            groups=tuple(_group(one, noun_of(report)) for one in report.groups),
             curves=coded,
             bytes=n_bytes,
             report=blocks_of(fleet_document(report)),
@@ -67,7 +68,7 @@ def write_fleet_page(report: FleetReport, output: str) -> None:
         for piece in page_html(page, columns, "fleet"):
             out.write(piece)
     if output != "-":
-        told = f"{size(os.path.getsize(output))}, {counted(len(page.ranks), 'rank')}"
+        told = f"{size(os.path.getsize(output))}, {counted(len(page.ranks), page.noun)}"
         say(f"wrote {output}: {told}; open it in a browser")
 
 
@@ -109,9 +110,9 @@ def _curve(one: FleetRank, report: FleetReport) -> tuple[int, ...]:
     return one.devices[0].curve
 
 
-def _group(group: RankGroup) -> PageAlike:
+def _group(group: RankGroup, noun: str) -> PageAlike:
     return PageAlike(
-        ranks_words(group.ranks),
+        ranks_words(group.ranks, noun),
         tuple(
             clean(f"{signed_size(change.new_bytes - change.base_bytes)} {change.label}")
             for change in group.differs

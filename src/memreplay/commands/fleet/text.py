@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
 
@@ -73,7 +73,7 @@ def fleet_document(report: FleetReport) -> Document:
     return (*blocks, *_unread(unread), *_notes(report))
 
 
-def noun_of(report: FleetReport) -> str:
+def noun_of(report: FleetReport) -> Literal["rank", "device"]:
     """What a row is."""
     return "device" if report.rank_source == "devices" else "rank"
 

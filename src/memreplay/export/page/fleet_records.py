@@ -75,6 +75,8 @@ class FleetPage(
     doubt: str
     """Why not all of it can be trusted; empty if it can."""
     measure: MeasureName
+    noun: Literal["rank", "device"]
+    """What a row is: a device where all are of one file."""
     curve_by: Literal["steps", "events"]
     """What there is a number for, in each rank: a step, or one of equal parts of its events."""
     texts: tuple[str, ...]

@@ -124,3 +124,7 @@ def test_the_devices_of_one_file_are_rows(tmp_path: Path) -> None:
         (1, 1, 200 * MIB),
     ]
     assert page.headline.startswith("2 devices: highest peak 200.0 MiB requested on device 1")
+    assert page.noun == "device"
+    assert [one.name for one in page.groups] == ["device 0", "device 1"]
+    two = page_of_fleet(report(rank(0, SAME), rank(1, SAME)))[0]
+    assert (two.noun, two.groups[0].name) == ("rank", "ranks 0, 1")

@@ -37,6 +37,7 @@ def page_with(ranks: list[PageRank]) -> object:
             headline="2 ranks",
             doubt="",
             measure="requested",
+            noun="rank",
             curve_by="steps",
             texts=(),
             ranks=tuple(ranks),

@@ -7,11 +7,11 @@ import { dark, nextTheme } from '../theme.js';
 import { Details } from './details.js';
 import { HeatLegend, HeatMap } from './heat.js';
 import { List } from './list.js';
-import { COLOURS, type Colouring, change, state, TABS, type Tab } from './state.js';
+import { COLOURS, type Colouring, change, state, TABS } from './state.js';
+import { rowsTitle } from './words.js';
 import { useWorld, type World, WorldContext } from './world.js';
 
-const ORDER_NAMES: Record<Order, string> = {
-  rank: 'rank',
+const ORDER_NAMES: Record<Exclude<Order, 'rank'>, string> = {
   peak: 'highest peak first',
   alike: 'what is alike together',
   host: 'host',
@@ -20,8 +20,6 @@ const COLOUR_NAMES: Record<Colouring, string> = {
   bytes: 'bytes',
   median: 'to the median',
 };
-const TAB_NAMES: Record<Tab, string> = { ranks: 'Ranks', report: 'Report' };
-
 function Bar() {
   const { page } = useWorld();
   const { order, colour } = state.value;
@@ -39,7 +37,7 @@ function Bar() {
           >
             {ORDERS.map((one) => (
               <option key={one} value={one}>
-                {ORDER_NAMES[one]}
+                {one === 'rank' ? page.noun : ORDER_NAMES[one]}
               </option>
             ))}
           </select>
@@ -90,7 +88,7 @@ function Tabs() {
             aria-controls="tab-panel"
             onClick={() => change({ tab: one })}
           >
-            {TAB_NAMES[one]}
+            {one === 'ranks' ? rowsTitle(page) : 'Report'}
           </button>
         ))}
       </div>

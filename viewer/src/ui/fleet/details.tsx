@@ -80,7 +80,8 @@ export function Details() {
     return (
       <section class="details">
         <p class="dim">
-          Click a rank, or use the arrow keys in the picture: what it held, and what sets it apart.
+          Click a {page.noun}, or use the arrow keys in the picture: what it held, and what sets it
+          apart.
         </p>
       </section>
     );
@@ -99,7 +100,7 @@ export function Details() {
       >
         ×
       </button>
-      <h2>{rankName(one)}</h2>
+      <h2>{rankName(page, one)}</h2>
       {trouble && <p class="warning">{trouble}</p>}
       {one.device !== null && (
         <dl class="pairs">
@@ -119,7 +120,7 @@ export function Details() {
           )}
         </dl>
       )}
-      {group && group.name !== rankName(one) && <p class="dim">Alike: {group.name}</p>}
+      {group && group.name !== rankName(page, one) && <p class="dim">Alike: {group.name}</p>}
       {group && group.differs.length > 0 && (
         <>
           <h3>beside the largest group</h3>

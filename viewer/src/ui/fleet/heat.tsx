@@ -20,7 +20,7 @@ import { fontOf, type Surface, useCanvas } from '../canvas/canvas.js';
 import { css } from '../canvas/colour.js';
 import { plain } from '../canvas/text.js';
 import { type Pointed, Tooltip } from '../canvas/tooltip.js';
-import { count, percent, size } from '../units.js';
+import { count, counted, percent, size } from '../units.js';
 import { change, state } from './state.js';
 import { momentName, overWords, rankName, troubleWords } from './words.js';
 import { useWorld, type World } from './world.js';
@@ -137,7 +137,7 @@ function paintMap(surface: Surface, heat: Heat, { curves, page }: World, frame: 
     if (row % every) return;
     const one = page.ranks[place]!;
     pen.fillStyle = css(one.device === null ? theme.more : theme.muted);
-    const label = plain(rankName(one), 14);
+    const label = plain(rankName(page, one), 14);
     pen.fillText(label, frame.left - 6 * ratio, frame.top + (row + 0.5) * high);
   });
 }
@@ -195,8 +195,8 @@ function cellAt(heat: Heat, moments: number, frame: Frame, x: number, y: number)
 }
 
 export function HeatMap() {
-  const { moments } = useWorld().curves;
-  return moments ? <Drawn /> : <p class="hint">No rank has anything over time.</p>;
+  const { page, curves } = useWorld();
+  return curves.moments ? <Drawn /> : <p class="hint">No {page.noun} has anything over time.</p>;
 }
 
 function Drawn() {
@@ -261,7 +261,7 @@ function Drawn() {
         ref={drawn.canvas}
         tabIndex={0}
         role="img"
-        aria-label={`${page.measure} bytes of ${page.ranks.length} ranks over ${curves.moments} ${page.curve_by === 'steps' ? 'steps' : 'parts of their events'}; arrow keys choose, the table below has the ranks`}
+        aria-label={`${page.measure} bytes of ${counted(page.ranks.length, page.noun)} over ${curves.moments} ${page.curve_by === 'steps' ? 'steps' : 'parts of their events'}; arrow keys choose, the table below has the ${page.noun}s`}
         onPointerMove={point}
         onPointerLeave={() => {
           pointed.value = null;
@@ -273,7 +273,7 @@ function Drawn() {
         onKeyDown={move}
       />
       <p class="mr-unseen" aria-live="polite">
-        {rank !== null && page.ranks[rank] ? rankName(page.ranks[rank]!) : ''}
+        {rank !== null && page.ranks[rank] ? rankName(page, page.ranks[rank]!) : ''}
         {rank !== null && moment !== null
           ? `, ${momentName(page, moment, curves.moments)}: ${sizeAt(world, rank, moment)}`
           : ''}
@@ -303,11 +303,11 @@ function tipOf(world: World, rank: number, moment: number) {
         ['to the median', over],
       ] as const);
   return {
-    title: rankName(one),
+    title: rankName(page, one),
     detail: one.file,
     rows: [
       ...own,
-      ['all ranks', `${size(min)} to ${size(max)}, median ${size(median)}`] as const,
+      [`all ${page.noun}s`, `${size(min)} to ${size(max)}, median ${size(median)}`] as const,
     ].filter(([, words]) => words),
     ...(trouble ? { note: trouble } : {}),
   };
@@ -329,7 +329,7 @@ export function HeatLegend() {
       <span class="number">{words(scale.low)}</span>
       <i style={{ background: `linear-gradient(to right, ${stops.join(', ')})` }} />
       <span class="number">{words(scale.high)}</span>
-      {colour === 'median' && <span class="dim">to the median of all ranks then</span>}
+      {colour === 'median' && <span class="dim">to the median of all {world.page.noun}s then</span>}
     </span>
   );
 }

@@ -7,7 +7,7 @@ import { quoted } from '../quoting.js';
 import { type Column, Table } from '../table.js';
 import { count, counted, size } from '../units.js';
 import { change, type Sort, state } from './state.js';
-import { mostWords, overWords, rankName, sizeOrNot, troubleWords } from './words.js';
+import { mostWords, overWords, rankName, rowsTitle, sizeOrNot, troubleWords } from './words.js';
 import { useWorld } from './world.js';
 
 const HEIGHT = 22;
@@ -83,7 +83,13 @@ export function List() {
     },
   });
   const columns: Column<Row>[] = [
-    { key: 'rank', title: 'rank', width: '7rem', sortable: true, cell: ({ one }) => rankName(one) },
+    {
+      key: 'rank',
+      title: page.noun,
+      width: '7rem',
+      sortable: true,
+      cell: ({ one }) => rankName(page, one),
+    },
     bytes('peak', 'peak', ({ peak_bytes }) => peak_bytes),
     {
       key: 'over',
@@ -137,13 +143,13 @@ export function List() {
     <div class="panel">
       <div class="toolbar">
         <span class="sum">
-          {counted(page.ranks.length, 'rank')}; the median peak is {size(median)}
+          {counted(page.ranks.length, page.noun)}; the median peak is {size(median)}
         </span>
         <Copying
-          name="ranks"
+          name={`${page.noun}s`}
           command={`memreplay fleet ${page.title.split(', ').map(quoted).join(' ')} --top 0`}
           csv={() => [
-            ['rank', 'peak_bytes', 'reserved_bytes', 'headroom_bytes', 'host', 'file', 'error'],
+            [page.noun, 'peak_bytes', 'reserved_bytes', 'headroom_bytes', 'host', 'file', 'error'],
             ...rows.map(({ one }) => [
               one.rank ?? '',
               one.device === null ? '' : one.peak_bytes,
@@ -157,7 +163,7 @@ export function List() {
         />
       </div>
       <Table
-        label="Ranks"
+        label={rowsTitle(page)}
         columns={columns}
         total={rows.length}
         row={(index) => rows[index]}

@@ -3,9 +3,14 @@
 import type { FleetPage, PageRank } from '../../core/fleet.js';
 import { count, counted, percent, size } from '../units.js';
 
-/** `rank 5`; of a file that tells no rank its name. */
-export function rankName({ rank, file }: PageRank): string {
-  return rank === null ? (file.split('/').pop() ?? file) : `rank ${rank}`;
+/** `rank 5`, or `device 5` of one file's devices; of a file that tells no rank its name. */
+export function rankName({ noun }: FleetPage, { rank, file }: PageRank): string {
+  return rank === null ? (file.split('/').pop() ?? file) : `${noun} ${rank}`;
+}
+
+/** `Devices`: of a title. */
+export function rowsTitle({ noun }: FleetPage): string {
+  return noun === 'device' ? 'Devices' : 'Ranks';
 }
 
 /** `step 3`, or which part of the events it is. */

@@ -6,15 +6,23 @@ import {
   mostWords,
   overWords,
   rankName,
+  rowsTitle,
   troubleWords,
 } from '../../../src/ui/fleet/words.js';
 import { rankOf } from '../../ranks.js';
 
-const PAGE = { texts: ['weights', 'activations'], curve_by: 'steps' } as unknown as FleetPage;
+const PAGE = {
+  texts: ['weights', 'activations'],
+  curve_by: 'steps',
+  noun: 'rank',
+} as unknown as FleetPage;
 
 test('what ranks and moments are called', () => {
-  assert.equal(rankName(rankOf(5)), 'rank 5');
-  assert.equal(rankName(rankOf(null, { file: 'run/x.pkl' })), 'x.pkl');
+  assert.equal(rankName(PAGE, rankOf(5)), 'rank 5');
+  assert.equal(rankName(PAGE, rankOf(null, { file: 'run/x.pkl' })), 'x.pkl');
+  assert.equal(rankName({ ...PAGE, noun: 'device' }, rankOf(5)), 'device 5');
+  assert.equal(rowsTitle(PAGE), 'Ranks');
+  assert.equal(rowsTitle({ ...PAGE, noun: 'device' }), 'Devices');
   assert.equal(momentName(PAGE, 2, 9), 'step 3');
   assert.equal(momentName({ ...PAGE, curve_by: 'events' }, 2, 64), 'part 3 of 64 of the events');
 });
