@@ -30,7 +30,10 @@ _MACHINE = re.compile(r"(?:^|[^a-z])(?:node|host)s?[-_. =]*([0-9]+)", re.IGNOREC
 _RANK = re.compile(r"[-_.]?(?:local[-_.]?)?rank[-_. =]*[0-9]+", re.IGNORECASE)
 _PLAIN_RANK = re.compile(r"(?:^|/)[0-9]{6,}(?=_step_)")  # torchtitan's, without the word
 _PID = re.compile(r"[-_.]?pid[-_. =]*[0-9]+", re.IGNORECASE)
-_ZEROS = re.compile(r"(?<=_)0+(?=[0-9])")  # torchtitan fills steps up to twelve digits
+# torchtitan fills steps up to twelve digits; those of a time are part of it.
+_ZEROS = re.compile(
+    r"((?:^|[^a-z])(?:iteration|iter|step|epoch)s?[-_. =]*)0+(?=[0-9])", re.IGNORECASE
+)
 _CLOCK = re.compile(r"[-_.]?(?:time|t)?[0-9]{9,}(?:\.[0-9]+)?")  # each rank's own
 _SHOWN = 4  # dumps that a message lists
 
@@ -192,12 +195,12 @@ def dump_of(name: str) -> str:
     """What a dump is called: the folders that say its step or time; else its folder, or else its
     file, without the rank."""
     *folders, own = bare(name).split("/")
-    told = [_ZEROS.sub("", part) for part in folders if says_moment(part)]
+    told = [_unfilled(part) for part in folders if says_moment(part)]
     if told:
         return "/".join(told)
     shown = _without_rank(own)
     if not says_moment(own):
-        found = [part for part in map(_without_rank, folders) if part]
+        found = [part for part in map(_folder_without_rank, folders) if part]
         if found:
             return "/".join(found)
     return shown or name.rpartition("/")[2]
@@ -207,7 +210,16 @@ def _without_rank(part: str) -> str:
     """A part of a path without the rank and what else is of one process: `snapshot_iter20`."""
     for pattern in (_PLAIN_RANK, _RANK, _PID, _CLOCK):
         part = pattern.sub("", part)
-    return _ZEROS.sub("", part).strip("-_. ")
+    return _unfilled(part).strip("-_. ")
+
+
+def _folder_without_rank(part: str) -> str:
+    """The same of a folder: the time in its name is that of all ranks, if it is not of one rank."""
+    return _without_rank(part) if _RANK.search(part) else part
+
+
+def _unfilled(part: str) -> str:
+    return _ZEROS.sub(r"\1", part)
 
 
 def _processes(

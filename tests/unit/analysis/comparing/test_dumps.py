@@ -86,6 +86,17 @@ def test_one_is_chosen(names: list[str], wanted: str, want: list[str]) -> None:
     assert left(names, wanted) == want
 
 
+@pytest.mark.parametrize(
+    "times", [("12_03_05", "12_03_50"), ("20260101_000510", "20260101_000600")]
+)
+def test_dumps_that_are_called_by_a_time(times: tuple[str, str]) -> None:
+    names = [f"{time}/rank{rank}.pkl" for time in times for rank in (0, 1)]
+    assert one_dump(listed(*names), None, lambda _: None).names == times
+    assert left(names) == names[2:]
+    for time in times:
+        assert left(names, time) == [name for name in names if name.startswith(time)]
+
+
 @pytest.mark.parametrize("wanted", ["iteration_10", "iteration_1*/"])
 def test_the_only_one_is_chosen(wanted: str) -> None:
     """Its folder is no part of the names then."""
@@ -295,6 +306,17 @@ def test_two_machines_are_no_history() -> None:
         ("20260725-1230/periodic_rank0_pid4.pickle", "20260725-1230"),
         ("run/oom_rank0/snapshot.pickle", "run/oom"),
         ("rank0.pickle", "rank0.pickle"),
+        ("12_03_05/rank0.pkl", "12_03_05"),
+        ("20260101_000510/rank0.pkl", "20260101_000510"),
+        ("2026-01-01_00-05-00/rank0.pkl", "2026-01-01_00-05-00"),
+        ("20260101_000510_rank0.pkl", "20260101_000510"),
+        ("rank0_12_03_00.pkl", "12_03_00"),
+        ("20260101000510/rank0.pkl", "20260101000510"),
+        ("run_20260101000510/rank0.pkl", "run_20260101000510"),
+        ("run_1760000000_rank0/snapshot.pkl", "run"),
+        ("v_007/rank0.pkl", "v_007"),
+        ("step_000000000010/000003_step_10.pickle", "step_10"),
+        ("epoch_01/step_00/rank0.pkl", "epoch_1/step_0"),
         ("snap-local_rank_3.pkl", "snap"),
     ],
 )
