@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from typing import BinaryIO
 
 from memreplay.io.names import page_names, snapshot_names
 from memreplay.io.viewer_page import holds_snapshot, is_own
@@ -38,6 +39,11 @@ def one_of_two(pages: Iterable[str]) -> list[str]:
         for name in pages
         if "segment_plot" not in name or name.replace("segment_plot", "trace_plot") not in there
     ]
+
+
+def begins_with_snapshot(page: BinaryIO) -> bool:
+    """Whether an HTML page that was opened holds a snapshot."""
+    return holds_snapshot(page.read(_HEAD))
 
 
 def is_own_page(path: str) -> bool:

@@ -22,6 +22,11 @@ def snapshot_names(names: Iterable[str]) -> list[str]:
     return []
 
 
+def pickle_names(names: Iterable[str]) -> list[str]:
+    """Those that are pickles by their name, packed or not."""
+    return [name for name in names if _PICKLE.search(name)]
+
+
 def page_names(names: Iterable[str]) -> list[str]:
     """Those that are HTML pages by their name."""
     return [name for name in names if _HTML.search(name)]

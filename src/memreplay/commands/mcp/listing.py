@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from memreplay.commands.mcp.allowed import Identity
 from memreplay.commands.mcp.asking import ToldError
 from memreplay.errors import UsageError
-from memreplay.io.names import natural, snapshot_names
+from memreplay.io.choosing import begins_with_snapshot, one_of_two
+from memreplay.io.names import natural, page_names, pickle_names, snapshot_names
 from memreplay.render.compact import CompactLine, compact_table
 from memreplay.render.units import counted, size, time_utc
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES = 50_000  # of folders that are looked through
 MOST_LEVELS = 8
+MOST_PAGES = 2_000  # HTML pages whose beginnings are read
 CHECK_S = 20.0  # a call opens files for so long
 _REMEMBERED = 1000  # lines of files that were checked
 
@@ -116,10 +118,13 @@ def _line(asking: Asking, name: str) -> str:
 
 
 def snapshots_below(allowed: Allowed) -> tuple[list[str], bool]:
-    """What `allowed` calls the files that are snapshots by their names; and whether these are all:
-    not where there are too many files. Links to folders are not followed, hidden ones left out."""
+    """What `allowed` calls the files that are snapshots by their names, and the HTML pages that
+    hold one; and whether these are all: not where there are too many files. Links to folders are
+    not followed, hidden ones left out, and pages of snapshots that lie beside them."""
     found: list[str] = []
+    pages: list[str] = []
     left = MOST_ENTRIES
+    pages_left = MOST_PAGES
     whole = True
     for root in allowed.roots:
         folders = [(root, 0)]
@@ -131,18 +136,47 @@ def snapshots_below(allowed: Allowed) -> tuple[list[str], bool]:
                 continue
             left -= len(entries)
             if left < 0:
-                return _in_order(found), False
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    whole = whole and level < MOST_LEVELS
-                    if level < MOST_LEVELS:
-                        folders.append((entry.path, level + 1))
-                elif snapshot_names([entry.name]) and allowed.may_read(entry.path):
-                    found.append(allowed.name_of(root, entry.path))
-    return _in_order(found), whole
+                return _in_order(found, pages), False
+            shown = [entry for entry in entries if not entry.name.startswith(".")]
+            below = [entry.path for entry in shown if entry.is_dir(follow_symlinks=False)]
+            if below and level == MOST_LEVELS:
+                whole = False
+            elif below:
+                folders += [(path, level + 1) for path in below]
+            here = {
+                name: allowed.name_of(root, os.path.join(folder, name))
+                for name in _candidates([entry.name for entry in shown])
+                if allowed.may_read(os.path.join(folder, name))
+            }
+            asked = page_names(here)
+            whole = whole and len(asked) <= pages_left
+            held = [name for name in asked[:pages_left] if _holds_snapshot(allowed, here[name])]
+            pages_left -= min(len(asked), pages_left)
+            pages += [here[name] for name in one_of_two(held)]
+            found += [here[name] for name in here.keys() - set(asked)]
+    return _in_order(found, pages), whole
 
 
-def _in_order(found: list[str]) -> list[str]:
-    return sorted(snapshot_names(dict.fromkeys(found)), key=natural)
+def _candidates(names: list[str]) -> list[str]:
+    """The names in one folder that are a snapshot's, and the pages that are of no pickle there."""
+    from memreplay.analysis.comparing.dumps import beside_pages
+    from memreplay.io.listing import Listed
+
+    some = [name for name in names if snapshot_names([name])]
+    pages = page_names(names)
+    if pages:
+        listed = [Listed(name, name, -1, "") for name in (*pickle_names(some), *pages)]
+        pages = page_names(one.name for one in beside_pages(listed))
+    return [*some, *pages]
+
+
+def _holds_snapshot(allowed: Allowed, name: str) -> bool:
+    try:
+        with allowed.open(allowed.file(name)) as page:
+            return begins_with_snapshot(page)
+    except (OSError, UsageError):
+        return False
+
+
+def _in_order(found: list[str], pages: list[str]) -> list[str]:
+    return sorted([*snapshot_names(dict.fromkeys(found)), *dict.fromkeys(pages)], key=natural)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 
@@ -128,6 +129,45 @@ def test_names(folder: Path, tmp_path: Path) -> None:
     both, _ = snapshots_below(Allowed([str(folder), str(only)]))
     assert f"{folder.resolve()}/small.pkl" in both
     assert snapshots_below(Allowed([str(only)])) == (["a.json"], True)
+
+
+def page_of(pickle: bytes) -> bytes:
+    text = base64.b64encode(pickle).decode()
+    return f'<!DOCTYPE html><script>add([{{"name": "a", "base64": "{text}"}}])</script>'.encode()
+
+
+def test_pages_that_hold_a_snapshot(asks: Asks, folder: Path, tmp_path: Path) -> None:
+    page = page_of(snapshot(1))
+    (folder / "plots").mkdir()
+    for name in ("rank0_trace_plot.html", "rank0_segment_plot.html", "trace_plot.htm"):
+        (folder / "plots" / name).write_bytes(page)
+    (folder / "plots" / "settings.json").write_bytes(b"{}")
+    (folder / "plots" / "notes.html").write_bytes(b"<!DOCTYPE html><p>base64</p>")
+    own = b'<!doctype html><meta name="generator" content="memreplay 1.0">' + page
+    (folder / "plots" / "own.html").write_bytes(own)
+    (folder / "small_trace_plot.html").write_bytes(page)  # small.pkl lies beside it
+    os.mkfifo(folder / "plots" / "pipe.html")
+    (tmp_path / "outside.html").write_bytes(page)
+    (folder / "plots" / "out.html").symlink_to(tmp_path / "outside.html")
+    found, whole = snapshots_below(Allowed([str(folder)]))
+    assert whole
+    assert [name for name in found if not name.endswith((".pkl", ".gz"))] == [
+        "plots/rank0_trace_plot.html",
+        "plots/trace_plot.htm",
+    ]
+    lines = listed(asks(folder), check=True, match="plots")
+    assert [line.partition(": ")[2][:10] for line in lines[2:]] == ["peak 512 B"] * 2
+
+
+def test_pages_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_PAGES", 2)
+    for n in range(3):
+        (folder / f"page{n}.html").write_bytes(page_of(snapshot(1)))
+    found, whole = snapshots_below(Allowed([str(folder)]))
+    assert ([name for name in found if "page" in name], whole) == (
+        ["page0.html", "page1.html"],
+        False,
+    )
 
 
 def test_folders_are_bounded(asks: Asks, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
