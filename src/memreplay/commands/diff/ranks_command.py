@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memreplay.commands.shared.base import is_baseline_file
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
-from memreplay.commands.shared.folders import holds_files, snapshot_files
+from memreplay.commands.shared.folders import holds_files, rank_files
 from memreplay.commands.shared.output import render_document, write
 from memreplay.commands.shared.progress import Showing, several_progress
 from memreplay.commands.shared.source import Reading, opened
@@ -89,18 +89,16 @@ def compare_folders(
 
 def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
     """The path of each rank's file, and of those that are of none."""
-    from memreplay.analysis.comparing.rank_names import ranks_of
 
-    files = snapshot_files(folder)
-    for name in files:
-        if ".json" in name.lower() and is_baseline_file(os.path.join(folder, name)):
-            raise UsageError(
-                f"{name} in it is a baseline: memreplay gate RUN/ --base {folder} takes a folder of"
-                " them, and memreplay diff one of them and a snapshot"
-            )
-    found, unranked = ranks_of(files)
-    paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
-    return paths, tuple(os.path.join(folder, name) for name in unranked)
+    def check(files: list[str]) -> None:
+        for name in files:
+            if ".json" in name.lower() and is_baseline_file(os.path.join(folder, name)):
+                raise UsageError(
+                    f"{name} in it is a baseline: memreplay gate RUN/ --base {folder} takes a"
+                    " folder of them, and memreplay diff one of them and a snapshot"
+                )
+
+    return rank_files(folder, check)
 
 
 def _check_ranks(both: list[int], ours: Files, theirs: Files, wanted: int | str | None) -> None:

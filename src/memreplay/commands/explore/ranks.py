@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memreplay.commands.explore.curve import FINE, Chars, picture
 from memreplay.commands.explore.rows.row import Line, Shown
 from memreplay.commands.shared.errors import attempt, say
-from memreplay.commands.shared.folders import snapshot_files
+from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.render.units import count, size
@@ -94,12 +94,10 @@ def ranks_of_folder(folder: str, reading: Reading, measure: MeasureName) -> tupl
 
 def _files(folder: str) -> dict[int, str]:
     """The path of each rank's file."""
-    from memreplay.analysis.comparing.rank_names import ranks_of
-
-    found, alone = ranks_of(snapshot_files(folder))
-    for name in alone:
-        say(f"{name} is left out: it has no rank in its name, and others have")
-    return {rank: os.path.join(folder, name) for rank, name in found.items()}
+    found, alone = rank_files(folder)
+    for file in alone:
+        say(f"{file} is left out: it has no rank in its name, and others have")
+    return found
 
 
 def _read(rank: int, file: str, reading: Reading, measure: MeasureName, showing: Showing) -> Rank:

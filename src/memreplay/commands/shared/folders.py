@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from memreplay.errors import SnapshotError, UsageError
+from memreplay.render.units import counted
 
 LEVELS = 4  # of folders that are looked into where those above have no snapshot
 MOST_FOLDERS = 4096  # of one level
@@ -52,6 +54,36 @@ def snapshot_files(folder: str) -> list[str]:
             return sorted(found, key=natural)
         level = folders
     raise UsageError(NO_SNAPSHOT)
+
+
+def rank_files(
+    folder: str, check: Callable[[list[str]], None] | None = None
+) -> tuple[dict[int, str], tuple[str, ...]]:
+    """The path of each rank's file, and of those that are of none (see `snapshot_files`); `check`
+    may refuse the files. Snapshots further below are left out, and a note says so. Raises as
+    `snapshot_files` does, and UsageError for ranks that are ambiguous or there twice."""
+    from memreplay.analysis.comparing.rank_names import ranks_of
+    from memreplay.commands.shared.errors import say
+
+    files = snapshot_files(folder)
+    if check is not None:
+        check(files)
+    found, alone = ranks_of(files)
+    if below := _further_below(folder, files):
+        snapshots = counted(len(below), "snapshot")
+        say(f"{folder}: {snapshots} further below left out ({below[0]}): name that folder for them")
+    paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
+    return paths, tuple(os.path.join(folder, name) for name in alone)
+
+
+def _further_below(folder: str, files: list[str]) -> list[str]:
+    from memreplay.io.choosing import snapshots_among
+    from memreplay.io.names import natural
+    from memreplay.io.walking import files_below
+
+    level = max(name.count("/") for name in files)
+    there = snapshots_among(files_below(folder, lambda _: None), folder)
+    return sorted((name for name in there if name.count("/") > level), key=natural)
 
 
 def _inside(folder: str, below: str) -> tuple[list[str], list[str]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
-from memreplay.commands.shared.folders import snapshot_files
+from memreplay.commands.shared.folders import rank_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.view.options import asked_words
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def page_of_folder(folder: str, reading: Reading, config: ConfigChoice) -> tuple[Made | None, int]:
     """The page of those that can be read, None for none, and the highest exit code of all files."""
-    listed, worst = attempt(folder, partial(_rank_files, folder))
+    listed, worst = attempt(folder, partial(rank_files, folder))
     if listed is None:
         return None, worst
     files, alone = listed
@@ -56,12 +55,3 @@ def page_of_folder(folder: str, reading: Reading, config: ConfigChoice) -> tuple
 
     made, exit_code = attempt(folder, work)
     return made, max(worst, exit_code)
-
-
-def _rank_files(folder: str) -> tuple[dict[int, str], tuple[str, ...]]:
-    """The path of each rank's file, and of those that are of none."""
-    from memreplay.analysis.comparing.rank_names import ranks_of
-
-    found, alone = ranks_of(snapshot_files(folder))
-    paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
-    return paths, tuple(os.path.join(folder, name) for name in alone)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memreplay.commands.app import app
-from memreplay.commands.shared.folders import snapshot_files
+from memreplay.commands.shared.folders import rank_files, snapshot_files
 from memreplay.errors import UsageError
 from memreplay.io.listing import listed
 from tests.commanding import command_runner
@@ -47,6 +47,21 @@ def test_the_nearest_folders_that_have_some(tmp_path: Path) -> None:
     assert snapshot_files(folder) == deep
     with pytest.raises(UsageError, match="no snapshot in this folder"):
         snapshot_files(put(tmp_path / "other", "1/2/3/4/5/rank0.pickle"))
+
+
+def test_newer_dumps_below_older_ones_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = put(tmp_path, "rank0.pkl", "rank1.pkl", "notes.pkl", "log/a.txt")
+    files = {rank: f"{folder}/rank{rank}.pkl" for rank in (0, 1)}
+    assert rank_files(folder) == (files, (f"{folder}/notes.pkl",))
+    assert capsys.readouterr().err == ""
+    put(tmp_path, "step_5/rank0.pkl", "step_10/rank0.pkl", "step_5/trace.json")
+    assert rank_files(folder)[0] == files
+    assert capsys.readouterr().err == (
+        f"memreplay: {folder}: 2 snapshots further below left out (step_5/rank0.pkl): name that"
+        " folder for them\n"
+    )
 
 
 PAGE = b"<!DOCTYPE html>\n<html><script>add([{'name': 'a', \"base64\": \"gASV\"}])</script>"
