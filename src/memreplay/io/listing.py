@@ -133,10 +133,12 @@ def _local(pattern: str, skipped: Skipped | None) -> list[Listed]:
     except OSError as error:
         where = "" if error.filename == pattern else f" ({error.filename})"
         raise SnapshotError(f"{pattern}: {reason_of(error)}{where}") from error
-    for one in unlisted:
-        if skipped is None or not found:
-            raise SnapshotError(f"{pattern}: {one.reason} ({one.folder})")
-        skipped(one)
+    if unlisted and (skipped is None or not found):
+        one = unlisted[0]
+        raise SnapshotError(f"{pattern}: {one.reason} ({one.folder})")
+    if skipped is not None:
+        for one in unlisted:
+            skipped(one)
     if not found:
         raise UsageError(
             _no_snapshot(pattern) if os.path.isdir(pattern) else f"{pattern}: nothing matches"

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"[0-9]+")
 # Two machines that count their ranks from 0 on aren't two dumps of one rank.
 _MACHINE = re.compile(r"(?:^|[^a-z])(?:node|host)s?[-_. =]*([0-9]+)", re.IGNORECASE)
 _RANK = re.compile(r"[-_.]?(?:local[-_.]?)?rank[-_. =]*[0-9]+", re.IGNORECASE)
+_RANK_NUMBER = re.compile(r"(rank[-_. =]*)[0-9]+", re.IGNORECASE)
 _PLAIN_RANK = re.compile(r"(?:^|/)[0-9]{6,}(?=_step_)")  # torchtitan's, without the word
 _PID = re.compile(r"[-_.]?pid[-_. =]*[0-9]+", re.IGNORECASE)
 # torchtitan fills steps up to twelve digits; those of a time are part of it.
@@ -193,7 +194,7 @@ def _differ(files: Sequence[Listed]) -> bool:
 
 def dump_of(name: str) -> str:
     """What a dump is called: the folders that say its step or time; else its folder, or else its
-    file, without the rank."""
+    file, without the rank; of a file that is called by nothing else `rank*.pickle`."""
     *folders, own = bare(name).split("/")
     told = [_unfilled(part) for part in folders if says_moment(part)]
     if told:
@@ -203,7 +204,7 @@ def dump_of(name: str) -> str:
         found = [part for part in map(_folder_without_rank, folders) if part]
         if found:
             return "/".join(found)
-    return shown or name.rpartition("/")[2]
+    return shown or _RANK_NUMBER.sub(r"\1*", name.rpartition("/")[2])
 
 
 def _without_rank(part: str) -> str:

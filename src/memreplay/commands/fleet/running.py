@@ -124,7 +124,8 @@ def run_fleet(
             report = replace(report, against=change)
         if unlisted:
             folders = tuple(
-                UnlistedFolder(folder=one.folder, reason=one.reason) for one in unlisted
+                UnlistedFolder(folder=one.folder, reason=one.reason)
+                for one in dict.fromkeys(unlisted)
             )
             report = replace(report, unlisted_folders=folders, trusted=False)
         if dataset is not None:

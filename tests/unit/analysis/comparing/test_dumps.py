@@ -160,6 +160,17 @@ def test_newest_dumps_of_different_steps_are_told() -> None:
     ).words("read")
 
 
+def test_a_dump_that_is_called_by_nothing_but_its_ranks() -> None:
+    names = [f"{folder}rank{rank}.pkl" for folder in ("", "step_5/") for rank in (0, 1)]
+    ages = {"step_5": 2.0, "rank": 1.0}
+    found = one_dump(
+        listed(*names), None, lambda one: next(ages[word] for word in ages if word in one.name)
+    )
+    assert [one.name for one in found.files] == names[2:]
+    assert found.words("read").startswith("each rank has several dumps (rank*.pkl, step_5): the")
+    assert left(names, "rank*.pkl") == names[:2]
+
+
 def test_single_dumps_of_different_steps_are_told() -> None:
     found = one_dump(listed(TITAN[1], TITAN[2]), None, lambda _: None)
     assert [one.name for one in found.files] == TITAN[1:3]
@@ -305,7 +316,7 @@ def test_two_machines_are_no_history() -> None:
         ("000003_step_10.pickle", "step_10"),
         ("20260725-1230/periodic_rank0_pid4.pickle", "20260725-1230"),
         ("run/oom_rank0/snapshot.pickle", "run/oom"),
-        ("rank0.pickle", "rank0.pickle"),
+        ("rank0.pickle", "rank*.pickle"),
         ("12_03_05/rank0.pkl", "12_03_05"),
         ("20260101_000510/rank0.pkl", "20260101_000510"),
         ("2026-01-01_00-05-00/rank0.pkl", "2026-01-01_00-05-00"),
