@@ -177,6 +177,11 @@ cdef class Tables:
         return self.t.unknown_keys
 
     @property
+    def has_notes(self) -> bool:
+        """Whether something stands under memreplay's own key, whatever it is."""
+        return self.t.own != 0
+
+    @property
     def adopted_at(self) -> int:
         """The byte of a pickle's stream at which the snapshot's first list begins."""
         return self.t.adopted_at
@@ -303,7 +308,7 @@ cdef class Tables:
         "memreplay", what memreplay's recorders add; else None.
 
         Raises LimitError when it has more than `max_items` items, shared ones counted each time, or
-        nests deeper than 32.
+        nests deeper than 32; SnapshotError when it holds what can't be kept.
         """
         cdef uint32_t node
         if name == "settings":
@@ -341,6 +346,8 @@ cdef class Tables:
             return node.kind == _value.V_TRUE
         if node.kind == _value.V_PAIR:
             return list(self.pool(node.idx))
+        if node.kind == _value.V_OPAQUE and node.idx == _value.UNKEPT:
+            raise error_of(&self.t.unkept)
         return None
 
     cdef object _node_items(self, _tables.Node node, int depth, list budget):
@@ -559,6 +566,15 @@ cdef Limits begin_reading(_tables.Tables* t, Intake intake, limits, Cursor* star
     return limit
 
 
+cdef int check_settings(Tables out) except -1:
+    # Raises SnapshotError for settings that hold what can't be kept: blocks depend on them.
+    for name in ("settings", "overflowed", "max_entries"):
+        try:
+            out.kept(name)
+        except LimitError:
+            pass    # whoever asks for them is told
+
+
 def read(
     readinto, limits, progress=None, salvage=False, bounds=None, ahead=None, then=None, pick=0
 ) -> Tables:
@@ -625,6 +641,8 @@ def read(
             raise no_such_snapshot(pick, max(out.t.found, 1))
         if then is not None:
             out.protocol, out.stream_bytes = then(out)
+        if out.t.unkept.code != OK:
+            check_settings(out)
         with nogil:
             code = _tables.tables_finish(&out.t)
         if code == OK:

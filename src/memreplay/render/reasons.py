@@ -151,6 +151,11 @@ REASONS: dict[str, Reason] = {
         " so categories, phases and modules are guessed",
         "",
     ),
+    "notes_unreadable": Reason(
+        "what stands under the key 'memreplay' isn't what memreplay's recorder writes, so it is left"
+        " out: steps, categories and the card's size are those of a file without it",
+        "",
+    ),
     "recorder_failed": Reason(
         "memreplay's recorder could not look at some of the program's objects, so categories may"
         " be wrong or missing; memory is recorded all the same",

@@ -16,7 +16,6 @@ import memreplay._core as _core
 from memreplay.engine.base.diagnosis import cut_stream
 from memreplay.engine.replay import _timeline
 from memreplay.errors import (
-    LimitError,
     NothingToTellError,
     SnapshotError,
     TruncatedError,
@@ -207,9 +206,24 @@ class Snapshot(Staying):
     @once
     def recorder(self) -> dict[str, object]:
         """What memreplay's own recorder says of the run (docs/format.md); empty where another
-        recorded."""
-        found = self.native.kept("memreplay")
+        recorded, or where it can't be read (`notes_flaw`)."""
+        found = self.kept("memreplay")
         return found if isinstance(found, dict) else {}
+
+    @property
+    def notes_flaw(self) -> str:
+        """Why what stands under memreplay's own key is left out; empty where it isn't."""
+        return self._notes[1]
+
+    @once
+    def _notes(self) -> tuple[object, str]:
+        try:
+            found = self.native.kept("memreplay")
+        except SnapshotError as error:
+            return None, error.message
+        if self.native.has_notes and not isinstance(found, dict):
+            return found, "it isn't a dict"
+        return found, ""
 
     @once
     def recorded(self) -> Recorded | None:
@@ -237,10 +251,7 @@ class Snapshot(Staying):
     def source_lines(self) -> Mapping[str, Mapping[int, str]]:
         """The text of lines of source code by file and number, without the white space around it:
         those that the recorder was asked to keep (`record(…, source=True)`)."""
-        try:
-            found = self.recorder.get("source_lines")
-        except LimitError:  # a recorder's notes are far smaller
-            return {}
+        found = self.recorder.get("source_lines")
         if not found:
             return {}
         from memreplay.snapshot.source_lines import checked_lines  # late: few files have any
@@ -271,7 +282,7 @@ class Snapshot(Staying):
 
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""
-        return _card(self.native, device).bytes
+        return _card(self.recorder, device).bytes
 
     def kept(self, name: str) -> object:
         """What the file says under a key of its own, as plain data; None where it has none.
@@ -279,7 +290,7 @@ class Snapshot(Staying):
         `overflowed`: whether the recorder's buffer was full. `max_entries`: how many events it
         holds. `settings`: the allocator's. `memreplay`: what memreplay's recorder noted.
         """
-        return self.native.kept(name)
+        return self._notes[0] if name == "memreplay" else self.native.kept(name)
 
     # ---- tables
 
@@ -459,7 +470,7 @@ class Snapshot(Staying):
         return Replay(
             native,
             settings,
-            partial(_card, self.native, device),
+            partial(_card, self.recorder, device),
             self._backends,
         )
 
@@ -476,7 +487,7 @@ class Snapshot(Staying):
                 ),
                 plain=plain,
                 padded=padded,
-                noted=_noted_backend(self.native),
+                noted=_text(self.recorder.get("backend")),
             )
         )
 
@@ -506,21 +517,13 @@ class Snapshot(Staying):
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
 
 
-def _noted_backend(native: _core.Tables) -> str | None:
-    """What memreplay said of the backend when it wrote the file."""
-    try:
-        own = native.kept("memreplay")
-    except LimitError:  # whoever needs what is noted says so
-        return None
-    noted = own.get("backend") if isinstance(own, dict) else None
-    return noted if isinstance(noted, str) else None
+def _text(found: object) -> str | None:
+    return found if isinstance(found, str) else None
 
 
-def _card(native: _core.Tables, device: int) -> Noted:
-    """What the recorder noted of a card. It is asked for late: what a recorder wrote may be too
-    deep."""
-    recorder = native.kept("memreplay")
-    cards = recorder.get("cards") if isinstance(recorder, dict) else None
+def _card(recorder: Mapping[str, object], device: int) -> Noted:
+    """What the recorder noted of a card."""
+    cards = recorder.get("cards")
     card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
     if not isinstance(card, dict):
         return Noted()
@@ -529,7 +532,7 @@ def _card(native: _core.Tables, device: int) -> Noted:
     taken = known and type(context) is int and context >= 0
     return Noted(
         size if known else None,
-        name if isinstance(name, str) else None,
+        _text(name),
         context if taken else None,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import io
+import pickle
 import weakref
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import memreplay as mr
+from memreplay.analysis.trust.trust import device_verdict
 from memreplay.commands.slice.find import cut
 from memreplay.snapshot.conversion import convert
 from tests import build
@@ -242,14 +244,105 @@ def test_a_recorder_that_is_no_dict(run: object) -> None:
     assert recorded(run).card_bytes(0) is None
 
 
-def test_a_recorder_that_nests_too_deep() -> None:
-    run: Any = {}
+def in_itself(*way: str) -> dict[str, Any]:
+    """A dict that is in itself, by way of these keys."""
+    found: dict[str, Any] = {}
+    inner = found
+    for key in way[:-1]:
+        inner[key] = {}
+        inner = inner[key]
+    inner[way[-1]] = found
+    return found
+
+
+def odd_notes() -> dict[str, Any]:
+    """Snapshots whose notes can't be read: what stands beside these, and they."""
+    deep: Any = {}
     for _ in range(40):
-        run = {"more": run}
-    snap = recorded(run)
-    assert snap.replay().peak.bytes == 5  # who does not ask is not told
-    with pytest.raises(mr.LimitError, match="what memreplay adds, hold too many items, or nest"):
-        _ = snap.recorder
+        deep = {"more": deep}
+    many: Any = {"x": 1}
+    for _ in range(40):
+        many = {"a": many, "b": many}
+    shared = {"a": 1}
+    own: dict[str, Any] = {}
+    own["memreplay"] = own
+    around: dict[str, Any] = {}
+    around["memreplay"] = {"steps": around}
+    listed: list[Any] = []
+    listed.append(listed)
+    return {
+        "in itself": {"memreplay": in_itself("me")},
+        "deep in itself": {"memreplay": in_itself("steps", "of", "me")},
+        "a list in itself": {"memreplay": listed},
+        "too deep": {"memreplay": deep},
+        "too many": {"memreplay": many},
+        "shared": {"other": shared, "memreplay": shared},
+        "a part shared": {"other": shared, "memreplay": {"cards": shared}},
+        "the snapshot": own,
+        "the snapshot within": around,
+        "a list": {"memreplay": [1]},
+        "a text": {"memreplay": "x"},
+        "a number": {"memreplay": 7},
+        "bytes": {"memreplay": b"x"},
+        "a set": {"memreplay": {1}},
+    }
+
+
+@pytest.mark.parametrize("name", list(odd_notes()))
+@pytest.mark.parametrize("first", [True, False])
+def test_notes_that_cannot_be_read_are_left_out_and_said(name: str, first: bool) -> None:
+    for protocol in range(3 if name in ("bytes", "a set") else 0, 6):
+        whole = odd_notes()[name]
+        made = SnapshotBuilder(2).alloc(0x1000, 5).settings(expandable_segments=True).build()
+        if first:
+            whole.update(made)
+        else:
+            # In the same dict: the notes may hold it.
+            noted = dict(whole)
+            whole.clear()
+            whole.update({**made, **noted})
+        try:
+            data = pickle.dumps(whole, protocol)
+        except pickle.PicklingError:
+            continue
+        if name == "a set" and protocol < 4:
+            continue  # a call
+        snap = mr.open(data)
+        assert snap.replay().peak.bytes == 5
+        assert (snap.recorder, snap.card_bytes(0), snap.recorded) == ({}, None, None)
+        assert snap.settings == {"expandable_segments": True}
+        assert snap.notes_flaw
+        assert "notes_unreadable" in device_verdict(snap, snap.replay()).reasons
+        out = io.BytesIO()
+        convert(data, out.write)
+        assert mr.open(out.getvalue()).notes_flaw == snap.notes_flaw
+
+
+def test_notes_that_can_be_read_have_no_flaw() -> None:
+    assert not recorded(RUN).notes_flaw
+    assert not recorded({}).notes_flaw
+    plain = mr.open(build.dump(small()))
+    assert not plain.notes_flaw
+    assert "notes_unreadable" not in device_verdict(plain, plain.replay()).reasons
+
+
+def test_a_slice_leaves_out_notes_that_cannot_be_read() -> None:
+    snap = mr.open(pickle.dumps({**small(), "memreplay": in_itself("me")}))
+    sliced, pieces = cut(snap)
+    assert [one.key for one in sliced.left_out] == ['"memreplay"']
+    assert "nest too deep" in sliced.left_out[0].why
+    again = mr.open(b"".join(pieces))
+    assert again.kept("memreplay") is None
+    assert not again.notes_flaw
+
+
+@pytest.mark.parametrize("shared", ["segments", "unknown"])
+def test_settings_within_which_something_else_stands_are_refused(shared: str) -> None:
+    whole: dict[str, Any] = {"segments": [], "device_traces": [], "unknown": {"a": 1}}
+    whole["allocator_settings"] = {"x": [whole[shared]]}
+    for protocol in range(6):
+        with pytest.raises(mr.SnapshotError, match=r"something else inside kept data \(byte \d+"):
+            mr.open(pickle.dumps(whole, protocol))
 
 
 def test_the_recorder_is_kept_by_whatever_writes_snapshots() -> None:

@@ -20,6 +20,7 @@ EXACT_ALL_THE_SAME = {
     "no_allocations",
     "no_events",
     "notes_disagree",
+    "notes_unreadable",
     "recorder_failed",
     "pending_frees",
     "recording_begun_late",
@@ -181,6 +182,8 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("ring_overflow")
     elif overflow_signs(snap, replay):
         reasons.append("ring_overflow_likely")
+    if snap.notes_flaw:
+        reasons.append("notes_unreadable")
     if snap.recorded_flaw:
         reasons.append("notes_disagree")
     if snap.recorder_failures:

@@ -74,7 +74,7 @@ def modules_report(
     if selection.device is not None:
         snap.check_device(selection.device)
     if snap.recorded is None:
-        flaw = snap.recorded_flaw
+        flaw = snap.notes_flaw or snap.recorded_flaw
         raise NothingToTellError(
             f"what memreplay's recorder noted cannot be used: {flaw}" if flaw else NOT_RECORDED
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY, ranks
 from memreplay.commands.slice.noted import noted_of
-from memreplay.commands.slice.result import Sliced, SlicedDevice
+from memreplay.commands.slice.result import LeftOut, Sliced, SlicedDevice
 from memreplay.engine.write import _slicing
 from memreplay.snapshot.snapshot import KEPT
 
@@ -47,7 +47,7 @@ def cut(
         if (value := snap.kept(name)) is not None and not _in_settings(snap, name)
     }
     noted = noted_of(snap, excerpts, frames=strip != "all")
-    if noted or "memreplay" in kept:
+    if isinstance(kept.pop("memreplay", None), dict) or noted:
         kept["memreplay"] = noted
     values = [(KEPT[name], json.dumps(value)) for name, value in kept.items()]
     pickled = _slicing.Pickled(
@@ -61,6 +61,8 @@ def cut(
         () if unknown is None else unknown.chosen,
     )
     left_out = () if unknown is None else unknown.left_out
+    if snap.notes_flaw:
+        left_out = (LeftOut('"memreplay"', snap.notes_flaw), *left_out)
     return Sliced(snap.file, devices, left_out), pickled
 
 

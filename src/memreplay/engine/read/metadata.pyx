@@ -14,6 +14,7 @@ cdef enum:
     TEXT_LIMIT = 65536    # bytes of one rendered value
     TEXT_DEPTH = 32
     RENDER_LIMIT = 64 << 20   # bytes of all of them
+    NOT_KEPT = -2             # from put_node(): it holds what can't be kept
 
 cdef extern from *:
     # In a node's `text`: it was rendered as a part of another one, and must stay as it is.
@@ -111,6 +112,8 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
             if put_string(t, item.key) < 0 or put(t, b": ") < 0:
                 return -1
         if item.kind != V_NODE_LIST and item.kind != V_NODE_DICT:
+            if item.kind == V_OPAQUE and item.idx == UNKEPT:
+                return NOT_KEPT
             if put_scalar(t, item.kind, item.num, item.idx) < 0:
                 return -1
         elif depth + 1 == TEXT_DEPTH:
@@ -172,6 +175,9 @@ cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
     code = push_bytes(&t.text, b"\0", 1)
     if code == 0:
         code = put_node(t, v.idx) if kept else put_scalar(t, v.kind, v.num, v.idx)
+    if code == NOT_KEPT:
+        t.status = t.unkept
+        return t.status.code
     if code < 0:
         return fail(&t.status, ERR_MEMORY, "metadata")
     t.rendered += t.text.len

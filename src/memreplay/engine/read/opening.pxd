@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport Buf, push_item, push_u64, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.read.parts cimport flush_frame, flush_list, new_node
+from memreplay.engine.read.parts cimport flush_frame, flush_list, is_placed, new_node
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay.engine.read.tables cimport *
 from memreplay.engine.read.value cimport *
@@ -49,21 +49,6 @@ cdef inline int open_trace(Tables* t, int32_t place, int32_t device) noexcept no
         window_free(trace.window)
         return fail(&t.status, ERR_MEMORY, "traces")
     return OK
-
-
-cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
-    # Whether a list that owns rows was set in the dict it belongs to.
-    if v.kind == V_SEGMENTS:
-        return t.has_segments
-    if v.kind == V_TRACES:
-        return t.has_traces
-    if v.kind == V_ANNOTATIONS:
-        return t.has_annotations
-    if v.kind == V_BLOCKS:
-        return (<Segment*> t.segments.data)[v.idx].flags & HAS_BLOCKS != 0
-    if v.kind == V_HISTORY:
-        return (<Block*> t.blocks.data)[v.idx].flags & HAS_HISTORY_LIST != 0
-    return True
 
 
 cdef inline int drop_value(Tables* t, const Value* v) noexcept nogil:

@@ -8,7 +8,9 @@ from memreplay.engine.base.growbuf cimport buf_reserve, push_item
 from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_intern, spans_intern_sized
 from memreplay.engine.read.keys cimport *
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
-from memreplay.engine.read.tables cimport SEALED, FrameKey, Node, Tables
+from memreplay.engine.read.tables cimport (
+    HAS_BLOCKS, HAS_HISTORY_LIST, SEALED, Block, FrameKey, Node, Segment, Tables
+)
 from memreplay.engine.read.value cimport *
 
 cdef enum:
@@ -192,11 +194,41 @@ cdef inline int check_kept(Tables* t, const Value* v) noexcept nogil:
     return OK
 
 
-cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* v) noexcept nogil:
-    # Appends v to a kept list or dict.
+cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
+    # Whether a list that owns rows was set in the dict it belongs to.
+    if v.kind == V_SEGMENTS:
+        return t.has_segments
+    if v.kind == V_TRACES:
+        return t.has_traces
+    if v.kind == V_ANNOTATIONS:
+        return t.has_annotations
+    if v.kind == V_BLOCKS:
+        return (<Segment*> t.segments.data)[v.idx].flags & HAS_BLOCKS != 0
+    if v.kind == V_HISTORY:
+        return (<Block*> t.blocks.data)[v.idx].flags & HAS_HISTORY_LIST != 0
+    return True
+
+
+cdef inline int keep_or_mark(Tables* t, Value* v) noexcept nogil:
+    # What can't be kept becomes a mark: it is an error where the value is used, and nowhere else.
+    # A list whose rows have no place yet was taken for the snapshot's own, so it is one at once.
+    if check_kept(t, v) == OK or not is_placed(t, v):
+        return t.status.code
+    if t.unkept.code == OK:
+        t.unkept = t.status
+        t.unkept.offset = t.read_bytes
+    t.status.code = OK
+    v.kind = V_OPAQUE
+    v.idx = UNKEPT
+    return OK
+
+
+cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* item) noexcept nogil:
+    # Appends a value to a kept list or dict.
+    cdef Value v = item[0]
     cdef uint32_t id
     cdef Node* nodes
-    if check_kept(t, v) != OK:
+    if keep_or_mark(t, &v) != OK:
         return t.status.code
     if (<Node*> t.nodes.data)[parent].text != NONE32:
         return fail(&t.status, ERR_SHAPE, "metadata that changes after its use")

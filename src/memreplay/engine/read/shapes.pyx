@@ -424,6 +424,7 @@ cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,
 
 
 cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil:
+    cdef Value kept = v[0]
     cdef uint32_t id
     if key == K_SEGMENTS:
         t.has_segments = v.kind == V_SEGMENTS
@@ -440,10 +441,14 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
             or key == K_TRACE_ALLOC_MAX_ENTRIES or key == K_MEMREPLAY):
-        # A list where a dict belongs is not kept: nobody looks into it.
-        if v.kind != V_SKIP_LIST and check_kept(t, v) != OK:
+        # A list where a dict belongs is not kept: nobody looks into it. Notes are extras: the
+        # snapshot can be read without them.
+        if key == K_MEMREPLAY:
+            if keep_or_mark(t, &kept) != OK:
+                return t.status.code
+        elif v.kind != V_SKIP_LIST and check_kept(t, v) != OK:
             return t.status.code
-        id = new_node(t, v.kind, v.num, v.idx, key)
+        id = new_node(t, kept.kind, kept.num, kept.idx, key)
         if id == NONE32:
             return t.status.code
         if key == K_ALLOCATOR_SETTINGS:

@@ -254,6 +254,7 @@ cdef struct Tables:
     # kept values
     Buf nodes
     uint32_t settings, overflowed, max_entries, own   # node + 1, 0 is none
+    Status unkept           # why the first value that can't be kept can't; OK if there is none
     # containers being read, by the order they were opened in
     Buf frame_of                     # u32 a frame dict -> frame id (| SEALED)
     Buf stack_of                     # u32 a frames list -> stack id (| SEALED)

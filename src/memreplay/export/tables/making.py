@@ -85,7 +85,7 @@ def _said(snap: Snapshot) -> dict[str, Any]:
     if native.has_annotations:
         prelude["external_annotations"] = []
     for name, key in KEPT.items():
-        found = native.kept(name)
+        found = snap.kept(name)
         if found is not None:
             prelude[key] = found
     traces = native.traces()
