@@ -182,6 +182,11 @@ cdef class Tables:
         return self.t.own != 0
 
     @property
+    def wrapped(self) -> bool:
+        """Whether the snapshot stands in another dict, a list or a tuple."""
+        return self.t.unwrapped
+
+    @property
     def adopted_at(self) -> int:
         """The byte of a pickle's stream at which the snapshot's first list begins."""
         return self.t.adopted_at
@@ -491,14 +496,17 @@ cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) ex
     return code
 
 
-cdef bint another(Intake intake, Cursor* at) except -1:
+cdef bint another(Tables out, Intake intake, Cursor* at) except -1:
     # Whether another pickle may follow, after zeros or white space: PROTO, or what a dict, a list
     # or a tuple begins with in the protocols that have no PROTO. Of anything else a file has behind
     # its pickle nobody needs to know.
+    out.padded = False
     while True:
         while at.p < at.end and is_padding(at.p[0]):
             at.p += 1
+            out.padded = True
         if at.p < at.end:
+            out.beside = True
             return (at.p[0] == PROTO or at.p[0] == EMPTY_DICT or at.p[0] == EMPTY_LIST
                     or at.p[0] == MARK)
         if at.eof:
@@ -521,7 +529,7 @@ cdef int read_pickle(Tables out, Intake intake, const Cursor* start, const Limit
         return code
     if code != DONE:
         at.p += 1    # it ends with its STOP
-    while another(intake, &at):
+    while another(out, intake, &at):
         adopted = out.t.adopted
         out.t.status.code = OK
         later = read_one(out, intake, &at, limit)

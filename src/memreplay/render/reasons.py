@@ -151,9 +151,14 @@ REASONS: dict[str, Reason] = {
         " so categories, phases and modules are guessed",
         "",
     ),
+    "more_in_file": Reason(
+        "the file holds more than the snapshot's pickle, which memreplay doesn't read: padding or"
+        " other data",
+        "",
+    ),
     "notes_unreadable": Reason(
-        "what stands under the key 'memreplay' isn't what memreplay's recorder writes, so it is left"
-        " out: steps, categories and the card's size are those of a file without it",
+        "what stands under the key 'memreplay' isn't what memreplay's recorder writes, so it is"
+        " left out: steps, categories and the card's size are those of a file without it",
         "",
     ),
     "recorder_failed": Reason(

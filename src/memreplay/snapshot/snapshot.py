@@ -269,6 +269,19 @@ class Snapshot(Staying):
             if isinstance(one, dict) and type(count := one.get("count")) is int and count > 0
         )
 
+    @property
+    def has_company(self) -> bool:
+        """Whether the file holds other data than the snapshot: what it is wrapped in, other
+        pickles, or bytes that are no pickle."""
+        return self.native.wrapped or self.native.beside
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether something stands beside the snapshot's pickle that nobody asked about: other
+        data, or zeros."""
+        beside = self.native.beside or self.native.padded
+        return beside and self.native.found_snapshots <= 1
+
     def recorded_steps(self, device: int) -> tuple[int, ...]:
         """How many events of a device there had been where each step ended, as memreplay's recorder
         noted it; before these a 0, where the first step began with the first event. Empty where

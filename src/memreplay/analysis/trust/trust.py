@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXACT_ALL_THE_SAME = {
     "no_allocations",
     "no_events",
+    "more_in_file",
     "notes_disagree",
     "notes_unreadable",
     "recorder_failed",
@@ -182,6 +183,8 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("ring_overflow")
     elif overflow_signs(snap, replay):
         reasons.append("ring_overflow_likely")
+    if snap.is_followed:
+        reasons.append("more_in_file")
     if snap.notes_flaw:
         reasons.append("notes_unreadable")
     if snap.recorded_flaw:

@@ -63,7 +63,7 @@ def cut(
     left_out = () if unknown is None else unknown.left_out
     if snap.notes_flaw:
         left_out = (LeftOut('"memreplay"', snap.notes_flaw), *left_out)
-    return Sliced(snap.file, devices, left_out), pickled
+    return Sliced(snap.file, devices, left_out, snap.has_company), pickled
 
 
 def _in_settings(snap: Snapshot, name: str) -> bool:

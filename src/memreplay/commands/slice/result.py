@@ -40,8 +40,10 @@ class LeftOut(Record, frozen=True):
 
 
 class Sliced(Record, frozen=True):
-    """All devices of a slice, ascending."""
+    """All devices of a slice, ascending. `alone`: the file holds other data than the snapshot,
+    which isn't in the slice."""
 
     file: str
     devices: tuple[SlicedDevice, ...]
     left_out: tuple[LeftOut, ...] = ()
+    alone: bool = False

@@ -9,6 +9,7 @@ from memreplay.render.units import count, counted, size
 from memreplay.texts import clean
 
 SHOWN_KEYS = 5
+KEEPS_ALL = "memreplay convert to a pickle keeps all"
 
 
 def lines(sliced: Sliced) -> Iterator[str]:
@@ -17,11 +18,16 @@ def lines(sliced: Sliced) -> Iterator[str]:
         yield f"device {device.device}: {_events(device)}{_leading(device)}{_small(device)}"
         if device.pending_blocks:
             yield _pending(device)
+    if sliced.alone:
+        yield (
+            "warning: only the snapshot is written, without what it is wrapped in or what else the"
+            f" file holds; {KEEPS_ALL}"
+        )
     for one in sliced.left_out[:SHOWN_KEYS]:
         what = "keys that memreplay doesn't read" if one.key is None else f"the key {one.key}"
         be = "are" if one.key is None else "is"
         said = f"{clean(what)} {be} left out: {clean(one.why)}"
-        yield f"warning: {said}; memreplay convert to a pickle keeps all"
+        yield f"warning: {said}; {KEEPS_ALL}"
     if (more := len(sliced.left_out) - SHOWN_KEYS) > 0:
         yield f"warning: {counted(more, 'more key')} left out"
 

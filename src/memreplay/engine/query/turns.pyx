@@ -6,7 +6,8 @@ gives back stands in for it. A turn ends where something else is allocated. Betw
 step's work lies; a thread that allocates a little while the optimizer steps ends no turn.
 
 Several optimizers are told apart by who calls them: the one that has most turns counts, of equals
-the first.
+the first. Turns in which nothing but lasting state is allocated are not all that the optimizer took,
+so there are none.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -197,8 +198,35 @@ cdef int cut(const Replay* r, const uint32_t* caller, bint zeroed, uint32_t who,
     return OK
 
 
+cdef bint only_state(const Replay* r, const uint32_t* caller, uint32_t who,
+                     const Buf* at) noexcept nogil:
+    # Whether all that is allocated in the second turn and after outlives the next one, in a trace
+    # that has frees. It is state then: SGD with momentum makes it for parameters that are new, and
+    # allocates nothing in its other steps.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef const uint32_t* stop = <const uint32_t*> at.data
+    cdef bint frees = False
+    cdef size_t turn = 0
+    cdef uint64_t i
+    if at.len < 2:
+        return False
+    for i in range(r.events):
+        while turn < at.len and i >= stop[turn]:
+            turn += 1
+        if action[i] != A_ALLOC:
+            continue
+        frees = frees or match[i] != NONE32
+        if (turn and turn < at.len and caller[stack[i]] == who
+                and match[i] < stop[min(turn + 1, at.len - 1)]):
+            return False
+    return frees
+
+
 cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
-    # Fills `at` with the event after each turn; leaves it empty where there is none.
+    # Fills `at` with the event after each turn; leaves it empty where there is none, or not all
+    # leave a mark.
     cdef uint32_t* caller = callers(r, ZERO_GRAD if zeroed else OPTIMIZER)
     cdef uint64_t n = <uint64_t> spans_len(&r.tables.frames) + 1
     cdef uint32_t* turns = <uint32_t*> calloc(n, sizeof(uint32_t))
@@ -215,6 +243,8 @@ cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
             code = cut(r, caller, zeroed, who, 1, &gaps, NULL)
             if code == OK:
                 code = cut(r, caller, zeroed, who, least_gap(&gaps), NULL, at)
+            if code == OK and not zeroed and only_state(r, caller, who, at):
+                at.len = 0
     free(caller)
     free(turns)
     free(before)

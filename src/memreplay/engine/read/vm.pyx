@@ -676,6 +676,8 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             else:
                 if v.kind == V_SEGMENTS:
                     t.has_segments = t.bare_list
+                elif v.kind == V_OPAQUE:
+                    t.unwrapped = True    # it was the first value of a tuple
                 if vm.protocol < 0:
                     vm.protocol = 1 if vm.binary else 0
                 pp[0] = p + 1

@@ -16,12 +16,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.commands.slice.unknown import KNOWN
 from tests import build
 from tests.build import SnapshotBuilder
 
 PROTOCOLS = range(6)
+ALONE = "warning: only the snapshot is written"
 
 
 def snapshot(n: int = 3) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def test_forms(form: str, tmp_path: Path) -> None:
         data, options = build.dump(snapshot(2)) + build.dump(value), ("--pick", "2")
     out, said = sliced(data, tmp_path, *options)
     assert unknown(pickle.loads(out)) == unknown(value)
-    assert "warning" not in said
+    assert said.count("warning") == said.count(ALONE) == (1 if options else 0)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -146,8 +148,37 @@ def test_of_a_wrapped_snapshot_its_own_keys_are_kept_and_not_those_around_it(
     protocol: int, tmp_path: Path
 ) -> None:
     value = {"job": 1, "snapshot": {"before": [1], **snapshot(), "after": {"a": 2}}, "end": [2]}
-    out, _ = sliced(build.dump(value, protocol), tmp_path)
+    out, said = sliced(build.dump(value, protocol), tmp_path)
     assert unknown(pickle.loads(out)) == {"before": [1], "after": {"a": 2}}
+    assert said.count("warning") == said.count(ALONE) == 1
+
+
+@pytest.mark.parametrize(
+    "form", ["dict", "JSON", "list", "tuple", "first", "before", "after", "junk"]
+)
+def test_what_else_the_file_holds_is_said_to_be_left_out(form: str, tmp_path: Path) -> None:
+    own = snapshot()
+    data = {
+        "dict": build.dump({"rank": 0, "snapshot": own}),
+        "JSON": json.dumps({"rank": 0, "snapshot": own}).encode(),
+        "list": build.dump([own]),
+        "tuple": build.dump((1, own)),
+        "first": build.dump((own, 1)),
+        "before": build.dump({"rank": 0}) + build.dump(own),
+        "after": build.dump(own) + build.dump({"rank": 0}),
+        "junk": build.dump(own) + b"\0\0junk",
+    }[form]
+    out, said = sliced(data, tmp_path)
+    assert mr.open(out).replay().peak == mr.open(build.dump(own)).replay().peak
+    assert said.count("warning") == said.count(ALONE) == 1
+    out, said = sliced(data, tmp_path, "--to", "1", "--strip-frames")
+    assert said.count(ALONE) == 1
+
+
+@pytest.mark.parametrize("padding", [b"", b"\0" * 20, b"\n"])
+def test_padding_is_nothing_that_is_left_out(padding: bytes, tmp_path: Path) -> None:
+    _, said = sliced(build.dump(snapshot()) + padding, tmp_path)
+    assert "warning" not in said
 
 
 def test_more_keys_than_a_batch(tmp_path: Path) -> None:

@@ -55,6 +55,37 @@ def test_zero_grad_stands_in_for_what_allocates_nothing() -> None:
     assert turns(made, zeroed=True) == [3, 6, 9]
 
 
+def of_lives(order: str) -> SnapshotBuilder:
+    """Steps of a pass that is freed (w), and an optimizer that makes state (s), something that it
+    frees in the same step (t), or something that the next step frees (n)."""
+    made = SnapshotBuilder()
+    late: list[int] = []
+    for k, one in enumerate(order):
+        at = (k + 1) << 20
+        frames: list[FrameSpec] = [("w", "a.py", 1)] if one == "w" else [WRAPPER, MAIN]
+        made.alloc(at, 512, frames=frames)
+        if one in "wt":
+            made.free(at, 512, frames=frames)
+        for old in late:
+            made.free(old, 512, frames=frames)
+        late = [at] if one == "n" else []
+    return made
+
+
+@pytest.mark.parametrize("order", ["wswwwswwws", "wsws", "wswwsw", "wtwwwswwws"])
+def test_turns_that_only_make_state_are_not_all_there_are(order: str) -> None:
+    """As those of SGD with momentum are, where layers are unfrozen one by one."""
+    assert turns(of_lives(order)) == []
+
+
+@pytest.mark.parametrize(
+    "order", ["wtwtwt", "wswtwt", "wswswt", "wnwnwn", "wswwwtwws", "ws", "wswww"]
+)
+def test_turns_that_free_what_they_allocate_are_steps(order: str) -> None:
+    found = turns(of_lives(order))
+    assert len(found) == sum(order.count(one) for one in "stn")
+
+
 @given(st.lists(st.sampled_from("owg"), max_size=60))
 def test_by_brute_force(order: list[str]) -> None:
     """One optimizer (o), work (w), and what has no stack (g), which is work as well."""

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.trust.trust import REMARKS, device_verdict
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from tests import build, oracle
 from tests.build import SnapshotBuilder
@@ -30,6 +31,7 @@ def snapshot(n: int) -> build.Snapshot:
 
 
 A, B = snapshot(3), snapshot(5)
+MORE = "more_in_file"
 FORMS: dict[str, Callable[[Any], bytes]] = {
     "protocol 0": lambda value: build.dump(value, 0),
     "protocol 1": lambda value: build.dump(value, 1),
@@ -170,10 +172,31 @@ def test_other_data_before_a_snapshot(first: Any) -> None:
     ],
     ids=lambda after: after[:20].hex(),
 )
-def test_what_else_follows_is_ignored(after: bytes) -> None:
+def test_what_else_follows_is_not_read_and_said(after: bytes) -> None:
     snap = mr.open(build.dump(A) + after)
     assert snap.events_by_device == {0: 4}
     assert snap.truncation is None
+    assert snap.is_followed
+    assert snap.has_company == bool(after.strip(b"\0\t\n\r "))
+    said = device_verdict(snap, snap.replay())
+    plain = mr.open(build.dump(A))
+    assert set(said.reasons) - set(device_verdict(plain, plain.replay()).reasons) == {MORE}
+    assert MORE in REMARKS
+
+
+def test_nothing_is_said_of_a_file_that_holds_only_a_snapshot() -> None:
+    alone = [*(build.dump(A, protocol) for protocol in range(6)), json.dumps(A).encode() + b"\n"]
+    for data in alone:
+        snap = mr.open(data)
+        assert not snap.is_followed
+        assert not snap.has_company
+    # What it stands in was read, and who picks one of several knows of the others.
+    for data, pick in ((build.dump({"a": A}), None), (build.dump(A) + build.dump(B), 2)):
+        snap = mr.open(data, pick=pick)
+        assert not snap.is_followed
+        assert snap.has_company
+    snap = mr.open(build.dump({"rank": 0}) + build.dump(A))
+    assert snap.is_followed
 
 
 @pytest.mark.parametrize("first", range(6))
