@@ -13,6 +13,22 @@ NO_SNAPSHOT = "no snapshot in this folder: no name ends in .pkl, .pickle or .jso
 _HEAD = 64 << 10  # bytes of a page: PyTorch's begin with their snapshot
 
 
+def no_snapshot_words(folder: str) -> str:
+    """Why a folder of this machine has no snapshot."""
+    try:
+        shown = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        names = snapshot_names(shown)
+    except OSError:
+        names = []
+    odd = [name for name in names if not os.path.isdir(os.path.join(folder, name))]
+    if odd:
+        return (
+            f"no snapshot in this folder: {odd[0]} is no regular file, but a pipe, a device or a"
+            " link that leads nowhere"
+        )
+    return NO_SNAPSHOT
+
+
 def snapshots_among(names: Iterable[str], folder: str) -> list[str]:
     """Those of the files that are snapshots: pickles; where there is none, JSON files; where there
     is neither, HTML pages with a snapshot in them, which memreplay's own are not.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from memreplay.errors import SnapshotError, UsageError
-from memreplay.io.choosing import NO_SNAPSHOT, snapshots_among
+from memreplay.io.choosing import NO_SNAPSHOT, no_snapshot_words, snapshots_among
 from memreplay.io.names import natural, snapshot_names
 from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
 from memreplay.io.walking import DENIED, Skipped, Unlisted, files_below, reason_of, shut_folders
@@ -141,7 +141,9 @@ def _local(pattern: str, skipped: Skipped | None) -> list[Listed]:
             skipped(one)
     if not found:
         raise UsageError(
-            _no_snapshot(pattern) if os.path.isdir(pattern) else f"{pattern}: nothing matches"
+            f"{pattern}: {no_snapshot_words(pattern)}"
+            if os.path.isdir(pattern)
+            else f"{pattern}: nothing matches"
         )
     return found
 

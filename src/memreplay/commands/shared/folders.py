@@ -39,7 +39,7 @@ def snapshot_files(folder: str) -> list[str]:
     no regular file: a pipe would be waited for. Raises OSError where the folder cannot be listed,
     and UsageError where there is no such file, or a folder in it cannot be listed.
     """
-    from memreplay.io.choosing import NO_SNAPSHOT, snapshots_among
+    from memreplay.io.choosing import no_snapshot_words, snapshots_among
     from memreplay.io.names import natural
 
     level = [""]
@@ -53,7 +53,7 @@ def snapshot_files(folder: str) -> list[str]:
         if found:
             return sorted(found, key=natural)
         level = folders
-    raise UsageError(NO_SNAPSHOT)
+    raise UsageError(no_snapshot_words(folder))
 
 
 def rank_files(

@@ -105,6 +105,20 @@ def test_no_regular_files(tmp_path: Path) -> None:
     assert snapshot_files(folder) == ["rank0.pkl", "rank5.pkl"]
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_nothing_but_what_is_no_regular_file(tmp_path: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "rank1.pkl")
+    else:
+        (tmp_path / "rank1.pkl").symlink_to("nowhere")
+    (tmp_path / "rank0.pkl").mkdir()
+    put(tmp_path, ".hidden.pkl")
+    words = "no snapshot in this folder: rank1.pkl is no regular file, but a pipe, a device or a"
+    for find in (snapshot_files, lambda folder: listed([folder])):
+        with pytest.raises(UsageError, match=words):
+            find(str(tmp_path))
+
+
 def test_hostile_names(tmp_path: Path) -> None:
     names = ["a\nb\x1b[31m_rank0.pkl", os.fsdecode(b"rank1_\xff\xfe.pkl"), "x" * 240 + "rank2.pkl"]
     folder = put(tmp_path, *names)
