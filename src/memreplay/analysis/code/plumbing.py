@@ -56,6 +56,8 @@ _OTHER_FILES = (
         ("torch/",),
     ),
     Late(r"/torchinductor_[^/]*/", ("/torchinductor_",)),
+    # memreplay's recorder, which wraps an optimizer's closure and some functions of PyTorch
+    Late(r"(?:^|/)memreplay/(?:recording|dryrun|notebook)/", ("memreplay/",)),
     # Python's own library
     Late(r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)", ("/python3",)),
     Late(r"\bpython3\d+\.zip/", (".zip/",)),

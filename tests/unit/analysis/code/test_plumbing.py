@@ -35,6 +35,8 @@ USER_FILES = [
     "/home/ana/python/train.py",
     "/home/ana/python3-tools",
     "/home/ana/wrapt/model.py",
+    "/home/ana/memreplay/train.py",
+    "/home/ana/notmemreplay/recording/train.py",
 ]
 LIBRARY_FILES = {
     "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/llama.py": "transformers",
@@ -56,6 +58,9 @@ PLUMBING_FILES = [
     "torch/nn/modules/module.py",
     "torch/_tensor.py",
     "/tmp/torchinductor_ana/ab/cab.py",
+    "/opt/venv/lib/python3.12/site-packages/memreplay/recording/optimizers.py",
+    "/home/ana/memreplay/src/memreplay/recording/modules.py",
+    "C:\\src\\memreplay\\dryrun\\inside\\memreplay_recording.py",
     "/usr/lib/python3.11/threading.py",
     "/opt/conda/lib/python3.9/runpy.py",
     "CUDACachingAllocator.cpp",
@@ -86,6 +91,8 @@ PLUMBING_FILE = re.compile(
     (?:^|/)torch/(?:nn|optim|utils|xpu)/ |
     (?:^|/)torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$ |
     /torchinductor_[^/]*/ |
+    # memreplay's own recorder
+    (?:^|/)memreplay/(?:recording|dryrun|notebook)/ |
     # Decorators: they stand between any two functions, and are neither's
     (?:^|/)(?:site|dist)-packages/(?:wrapt|decorator\.py|jaxtyping|beartype|typeguard)(?:/|$) |
     # Python's own library
@@ -99,7 +106,7 @@ PLUMBING_FILE = re.compile(
 PARTS = ["", "/", "\n", "lib", "lib64", "torch", "_inductor", "nn", "functional.py", "triton"]
 PARTS += ["/site-packages/", "dist-packages/", "wrapt", "decorator.py", "python", "python3", "3.11"]
 PARTS += ["/torchinductor_", "_ops.py", ".zip", ".cpp", ".S", ".exe", "-dbg", "<torch", "<frozen "]
-PARTS += ["??", "é", "a", ".so"]
+PARTS += ["memreplay/", "recording/", "??", "é", "a", ".so"]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))

@@ -254,7 +254,7 @@ def test_one_or_two_turns_begin_with_the_trace(count: int) -> None:
 def test_a_program_that_the_optimizer_calls_is_none_of_it() -> None:
     """A closure that goes forward and back inside of step(), as Lightning's."""
     made = SnapshotBuilder()
-    for k in range(6):
+    for _ in range(6):
         inside = [OPTIM, ("fit", "train.py", 20), MAIN]
         for n in range(10):
             frames = [("loss", "model.py", n), ("closure", "loop.py", 5), *inside]
