@@ -27,7 +27,7 @@ Kept = dict[str, dict[str, str]]
 def kept(*places: tuple[Any, Any], libraries: tuple[str, ...] = ()) -> Kept:
     """Of a snapshot with these frames, each in an event of its own."""
     events = [
-        {"action": "alloc", "frames": [{"name": "f", "filename": file, "line": line}]}
+        {"action": "alloc", "frames": [{"name": "<module>", "filename": file, "line": line}]}
         for file, line in places
     ]
     snapshot = {"device_traces": [events], "segments": []}
@@ -44,7 +44,7 @@ def written(path: Path, text: str) -> str:
 
 @pytest.fixture
 def code(tmp_path: Path) -> str:
-    return written(tmp_path / "train.py", "import torch\n\n    x = torch.empty(3)  # é\nlast\n")
+    return written(tmp_path / "train.py", "import torch\n\nx = torch.empty(3)  # é  \nlast\n")
 
 
 @pytest.fixture(autouse=True)
@@ -67,10 +67,86 @@ def test_what_is_no_line_of_the_file(code: str, line: Any) -> None:
 
 
 def test_frames_of_segments_and_blocks_count(code: str) -> None:
-    frames = [[{"name": "f", "filename": code, "line": line}] for line in (1, 3)]
+    frames = [[{"name": "<module>", "filename": code, "line": line}] for line in (1, 3)]
     segment = {"frames": frames[0], "blocks": [{"frames": frames[1]}, {}]}
     found = source_lines.source_lines({"segments": [segment, {}]}, lambda _: False)
     assert found == {code: {"1": "import torch", "3": "x = torch.empty(3)  # é"}}
+
+
+def stack(*frames: tuple[str, str, int]) -> Kept:
+    """What is kept of one stack: functions, files and lines, innermost first."""
+    made = [{"name": name, "filename": file, "line": line} for name, file, line in frames]
+    snapshot = {"device_traces": [[{"action": "alloc", "frames": made}]], "segments": []}
+    return source_lines.source_lines(snapshot, lambda file: file.startswith("<frozen"))
+
+
+CODE = """import torch
+
+def work(n):
+    return list(map(lambda k: (
+        torch.ones(k)
+    ), range(n)))
+
+class Net:
+    size = torch.ones(3)
+    def forward(self):
+        return [torch.ones(k) for k in range(3)]
+
+work(3)
+"""
+
+
+def test_functions_are_those_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "net.py", CODE)
+    assert stack(("<lambda>", path, 5), ("work", path, 4), ("<module>", path, 13)) == {
+        path: {"5": "torch.ones(k)", "4": "return list(map(lambda k: (", "13": "work(3)"}
+    }
+    assert stack(("Net", path, 9)) == {path: {"9": "size = torch.ones(3)"}}
+    assert stack(("forward", path, 11)) != {}
+    assert stack(("torch_dynamo_resume_in_forward_at_11", path, 11)) != {}
+
+
+@pytest.mark.parametrize("name, line", [("helper", 5), ("work", 1), ("work", 13), ("forward", 9)])
+def test_a_function_of_a_text_that_was_compiled_under_the_files_name(
+    name: str, line: int, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "net.py", CODE)
+    assert stack((name, path, line)) == {}
+    # Both are there, and share the line.
+    assert stack((name, path, line), ("<module>", path, line)) == {}
+
+
+def test_a_text_that_the_program_ran_under_the_name_of_a_file(code: str, tmp_path: Path) -> None:
+    other = written(tmp_path / "other.py", "first\nsecond\n")
+    # It runs a text as itself, and as another file.
+    assert stack(("<module>", code, 3), ("<module>", code, 4)) == {code: {"4": "last"}}
+    assert stack(("<module>", other, 1), ("", "", 0), ("run", code, 3)) == {}
+    assert stack(("<module>", other, 1), ("<module>", "<string>", 1)) == {}
+    # Python itself runs a file, or imports it.
+    for frozen in ("<frozen runpy>", "<frozen importlib._bootstrap>"):
+        kept = stack(("<module>", other, 2), ("_call", frozen, 241), ("<module>", code, 4))
+        assert kept == {other: {"2": "second"}, code: {"4": "last"}}
+
+
+def test_code_that_was_really_compiled_so(code: str) -> None:
+    """As Python itself names the frames of such code."""
+    text = "\n\ndef made():\n    return sys._getframe()\n\n\nhere = made()\n"
+    names: dict[str, Any] = {"sys": sys}
+    exec(compile(text, code, "exec"), names)
+    frames, at = [], names["here"]
+    while at is not None:
+        frames.append((at.f_code.co_name, at.f_code.co_filename, at.f_lineno))
+        at = at.f_back
+    assert [name for name, *_ in frames[:2]] == ["made", "<module>"]
+    assert code not in stack(*frames)
+
+
+def test_a_cell_with_a_magic(tmp_path: Path) -> None:
+    name = "/tmp/ipykernel_114/77.py"
+    linecache.cache[name] = 9, None, ["%time\n", "y = model(x)\n"], name
+    assert stack(("<module>", name, 2), ("run_code", "<frozen x>", 1)) == {
+        name: {"2": "y = model(x)"}
+    }
 
 
 def test_libraries_are_left_out(code: str, tmp_path: Path) -> None:
@@ -166,7 +242,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, code: str) -> Torch:
     made.__file__ = "/opt/torch/__init__.py"
     monkeypatch.setitem(sys.modules, "torch", made)
     monkeypatch.setattr(recorder, "_observing", [])
-    made.memory.made = SnapshotBuilder().alloc(512, 512, frames=[("main", code, 3)])
+    made.memory.made = SnapshotBuilder().alloc(512, 512, frames=[("<module>", code, 3)])
     return made
 
 
