@@ -16,7 +16,7 @@ from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.naming import cell_of
 from memreplay.analysis.code.plumbing import LIBRARY, OUTERMOST, USER, file_rank, function_rank
-from memreplay.snapshot.model import Filters
+from memreplay.analysis.selecting.selection import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
 from tests.oracle_before import likely

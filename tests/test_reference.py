@@ -104,7 +104,7 @@ def test_the_docstring_of_a_function_names_each_argument() -> None:
         assert isinstance(node, ast.FunctionDef)
         doc = ast.get_docstring(node) or ""
         for argument in [*node.args.args[1:], *node.args.kwonlyargs]:
-            if argument.arg != "selection":
+            if argument.arg not in ("selection", "options"):
                 named = rf"`{argument.arg}\b|^(?:\w+, )?{argument.arg}\b.* : |\b{argument.arg}="
                 assert re.search(named, doc, re.MULTILINE), f"{name}: {argument.arg}"
 

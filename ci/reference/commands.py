@@ -9,7 +9,7 @@ import click
 
 from ci.reference.words import DOCS, code, marked, table
 from memreplay.commands.app import COMMANDS, app
-from memreplay.commands.shared.helping import GROUPS, OWN
+from memreplay.commands.shared.helping import GROUPS, heading_of
 
 HEAD = """\
 # Commands
@@ -110,13 +110,10 @@ def _argument(one: click.Argument) -> str:
 
 def _group(command: click.Command, title: str) -> list[click.Option]:
     """The options of one group of a command's help, in its order."""
-    groups = {name: group for group, names in GROUPS.items() for name in names}
     return [
         param
         for param in command.params
-        if isinstance(param, click.Option)
-        and not param.hidden
-        and groups.get(param.name or "", OWN) == title
+        if isinstance(param, click.Option) and not param.hidden and heading_of(param) == title
     ]
 
 

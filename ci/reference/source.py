@@ -42,7 +42,7 @@ def shape_of(value: Any, name: str) -> Shape:
     node = _node(value)
     doc = inspect.cleandoc(ast.get_docstring(node) or "")
     if isinstance(node, ast.FunctionDef):
-        return Shape(name, doc, _signature(name, node))
+        return Shape(name, doc, _signature(name, _with_options(node, value)))
     assert isinstance(value, type)
     members: dict[str, Shape] = {}
     for one in reversed(value.__mro__):
@@ -160,6 +160,18 @@ def _string(node: ast.stmt | None) -> str:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return inspect.cleandoc(node.value.value) if isinstance(node.value.value, str) else ""
     return ""
+
+
+def _with_options(node: ast.FunctionDef, value: Any) -> ast.FunctionDef:
+    """The function with the keywords that its records declare (memreplay.declared)."""
+    signature: inspect.Signature | None = getattr(value, "__signature__", None)
+    if signature is None:
+        return node
+    text = re.sub(r"typing\.|memreplay(\.\w+)+\.", "", str(signature)).partition(" -> ")[0]
+    found = ast.parse(f"def f{text}: ...").body[0]
+    assert isinstance(found, ast.FunctionDef)
+    found.returns = node.returns
+    return found
 
 
 def _signature(name: str, node: ast.FunctionDef, *, method: bool = False) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.baseline import baseline_of as baseline
     from memreplay.analysis.groups.calltree import TreeShape
-    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.analysis.selecting.selection import Filters, Selection
     from memreplay.analysis.simulating.editing import Change
     from memreplay.commands.allocations.find import allocations_report as allocations
     from memreplay.commands.at.find import at_report as at
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from memreplay.io.version import __version__
     from memreplay.recording.estimate import Estimate, estimate, estimating
     from memreplay.recording.recorder import Recorder as record  # noqa: N813
-    from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
+    from memreplay.snapshot.model import Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.retold import retold
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Change": "analysis.simulating.editing",
     "Estimate": "recording.estimate",
-    "Filters": "snapshot.model",
+    "Filters": "analysis.selecting.selection",
     "Frame": "snapshot.model",
     "Lifetimes": "snapshot.model",
     "LimitError": "errors",

@@ -16,6 +16,7 @@ from memreplay.analysis.comparing.sides import BaselineSide
 from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import BY_STACK
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.simulating.editing import Change
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
@@ -66,7 +67,7 @@ from memreplay.export.viewers.weighted import stacks_report
 from memreplay.render.markdown import render_markdown
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import MEASURES, WAYS, AllocationsSort, Filters, When
+from memreplay.snapshot.model import MEASURES, WAYS, AllocationsSort, When
 
 BY = (*WAYS, "category,file", "size,stack")
 SETTINGS = (

@@ -19,6 +19,7 @@ from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.filters import Filtering
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.app import app
 from memreplay.commands.diff.find import diff_report
@@ -34,7 +35,7 @@ from memreplay.export.viewers.torch_categories import category_events
 from memreplay.export.viewers.tracks import trace_report
 from memreplay.render.document import Table
 from memreplay.render.holders import group_rows
-from memreplay.snapshot.model import WAYS, Filters, Group, MeasureName, When
+from memreplay.snapshot.model import WAYS, Group, MeasureName, When
 from tests import build, oracle, oracle_allocations, oracle_measures
 from tests.commanding import command_runner
 from tests.compare import assert_like_oracle

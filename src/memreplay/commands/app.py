@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from memreplay.commands.shared.errors import catching
-from memreplay.commands.shared.options import ALL_EXIT_CODES
+from memreplay.commands.shared.exits import ALL_EXIT_CODES
 
 # name: (module that holds it as `command`, help in the list of commands). The help stands here so
 # that `memreplay --help` imports no subcommand; a test holds it against each command's own.

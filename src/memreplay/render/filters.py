@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.render.units import size
-from memreplay.snapshot.model import Filters
 
 NOTHING_LEFT = "no allocation passes the filters"
 

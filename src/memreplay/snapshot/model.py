@@ -280,30 +280,6 @@ class Span(Record, frozen=True):
     """The last event until it ends; null if the end is not in the file."""
 
 
-class Filters(
-    Record, frozen=True, rename={"only_carried": "only_baseline", "no_carried": "no_baseline"}
-):
-    """Which allocations alone count. Regular expressions are searched in `file:function`,
-    `file:line` and `function file:line` of a stack's frames; a place as a report shows it, cut
-    short or not, is found as well."""
-
-    include: tuple[str, ...] = ()
-    """`--include`: any of these is found in a frame."""
-    exclude: tuple[str, ...] = ()
-    """`--exclude`: none of these is found in a frame."""
-    min_bytes: int = 0
-    """`--min-bytes`: of at least this size, by the measure; 0 for any."""
-    only_live_at_end: bool = False
-    """`--only-live-at-end`: never freed."""
-    only_carried: bool = False
-    """`--only-carried-over`: carried over, allocated before the first event."""
-    no_carried: bool = False
-    """`--no-carried-over`: not carried over."""
-
-    def __bool__(self) -> bool:
-        return self != Filters()
-
-
 class Buckets(Record, frozen=True):
     """A series over events cut into buckets of equally many events, or of equal times; a number a
     bucket each.

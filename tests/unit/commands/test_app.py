@@ -17,7 +17,6 @@ HEAVY = (
     "rich",
     "memreplay._core",
     "memreplay.snapshot.snapshot",
-    "memreplay.snapshot.model",
 )
 
 
@@ -68,7 +67,7 @@ def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
 def test_each_command_has_help_with_examples(runner: CliRunner, name: str) -> None:
     result = runner.invoke(app, [name, "-h"])
     assert result.exit_code == 0
-    assert f"    memreplay {name} " in result.output or f"$(memreplay {name} " in result.output
+    assert f"  memreplay {name} " in result.output or f"$(memreplay {name} " in result.output
 
 
 def test_version(runner: CliRunner) -> None:

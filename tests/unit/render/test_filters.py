@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.peak.text import peak_document
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import plain
-from memreplay.snapshot.model import Filters
 from tests.unit.commands.results import PEAK
 
 ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_carried=True)

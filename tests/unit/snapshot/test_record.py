@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.at.find import at_report
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.steps.find import steps_report
 from memreplay.commands.summary.find import summarize
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import Coded, Filters, Frame, Group, When
+from memreplay.snapshot.model import Coded, Frame, Group, When
 from memreplay.snapshot.record import Record
 
 

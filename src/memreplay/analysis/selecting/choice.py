@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, Filters, MeasureName
+from memreplay.snapshot.model import By, MeasureName
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.filters import Filtering

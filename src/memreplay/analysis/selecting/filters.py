@@ -12,8 +12,8 @@ from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Filters
     from memreplay.engine.replay._timeline import Measure
-    from memreplay.snapshot.model import Filters
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 

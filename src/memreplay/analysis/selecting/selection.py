@@ -2,16 +2,93 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.parsing import (
+    parse_least_size,
+    parse_pattern,
+    parse_pool,
+    parse_stream,
+    parse_ways,
+)
+from memreplay.analysis.selecting.sizes import parse_size
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
+from memreplay.snapshot.model import WAYS, By, MeasureName
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
-    from memreplay.snapshot.model import By, Filters, MeasureName
+
+OUTPUT = "Output"  # a heading of the help, below which the options are that say how much is shown
+
+
+TotalMemory = Annotated[
+    int | None,
+    Opt(
+        "The card's memory (80GiB), of which CUDA itself takes some; by default what the file"
+        " says.",
+        "SIZE",
+        parse=parse_least_size,
+        brief="The card's memory, as 80GiB.",
+    ),
+]
+"""A card's memory in bytes."""
+
+
+class Filters(
+    Record, frozen=True, rename={"only_carried": "only_baseline", "no_carried": "no_baseline"}
+):
+    """Which allocations alone count. Regular expressions are searched in `file:function`,
+    `file:line` and `function file:line` of a stack's frames; a place as a report shows it, cut
+    short or not, is found as well."""
+
+    include: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Only allocations with a frame whose function, file:line or file:function matches;"
+            " may be repeated.",
+            "REGEX",
+            parse=parse_pattern,
+            brief="Only allocations with a frame that matches.",
+        ),
+    ] = ()
+    """`--include`: any of these is found in a frame."""
+    exclude: Annotated[
+        tuple[str, ...],
+        Opt("Leave out allocations with such a frame.", "REGEX", parse=parse_pattern),
+    ] = ()
+    """`--exclude`: none of these is found in a frame."""
+    min_bytes: Annotated[
+        int,
+        Opt(
+            "Only allocations of at least this size (64K, 1MiB).",
+            "SIZE",
+            parse=parse_size,
+            rare=True,
+            brief="Only allocations of at least this size.",
+        ),
+    ] = 0
+    """`--min-bytes`: of at least this size, by the measure; 0 for any."""
+    only_live_at_end: Annotated[bool, Opt("Only allocations that are never freed.", rare=True)] = (
+        False
+    )
+    """`--only-live-at-end`: never freed."""
+    only_carried: Annotated[
+        bool,
+        Opt("Only what was live before the first event.", flag="--only-carried-over", rare=True),
+    ] = False
+    """`--only-carried-over`: carried over, allocated before the first event."""
+    no_carried: Annotated[
+        bool,
+        Opt("Leave out what was live before the first event.", flag="--no-carried-over", rare=True),
+    ] = False
+    """`--no-carried-over`: not carried over."""
+
+    def __bool__(self) -> bool:
+        return self != Filters()
 
 
 class Selection(Record, frozen=True):
@@ -20,17 +97,48 @@ class Selection(Record, frozen=True):
     Which events were read is the snapshot's own: `memreplay.open` has a range.
     """
 
-    measure: MeasureName = "requested"
+    measure: Annotated[
+        MeasureName,
+        Opt(
+            "Which bytes: requested (default), held, active, allocated or reserved; memreplay help"
+            " numbers tells them apart.",
+            "NAME",
+            shown="",
+            brief="requested (default), held, active, allocated or reserved.",
+        ),
+    ] = "requested"
     """Which [bytes](numbers.md#the-measures)."""
-    by: By | None = None
+    by: Annotated[
+        By | None,
+        Opt(
+            "Group by stack (default), file, module, category, …, or several: category,file;"
+            " memreplay help ways lists all.",
+            "WAY[,WAY...]",
+            parse=parse_ways,
+            among=WAYS,
+            brief="Group by stack, file, module, category, … or several.",
+        ),
+    ] = None
     """How to group; None for the way that suits the question and the measure."""
-    top: int = 20
+    top: Annotated[
+        int, Opt("Show the N largest; 0 for all.", "N", least=0, short="-n", group=OUTPUT)
+    ] = 20
     """How many groups, the largest; 0 for all. What is cut is added up."""
     device: int | None = None
     """Of this device alone; None for all that were read."""
-    pool: tuple[int, int] | None = None
+    pool: Annotated[
+        tuple[int, int] | None,
+        Opt(
+            "Only this memory pool: two numbers (0:1), or default.",
+            "ID",
+            parse=parse_pool,
+            rare=True,
+        ),
+    ] = None
     """Of this memory pool alone."""
-    stream: int | None = None
+    stream: Annotated[
+        int | None, Opt("Only this stream's allocations.", "N", parse=parse_stream, rare=True)
+    ] = None
     """Of this stream alone."""
     filters: Filters | None = None
     """Of the allocations that pass alone."""
@@ -38,7 +146,15 @@ class Selection(Record, frozen=True):
     """The rules of categories; None for the default ones."""
     fold: bool = False
     """Whether stacks that differ in plumbing alone are one group."""
-    strict: bool = False
+    strict: Annotated[
+        bool,
+        Opt(
+            "Check the numbers against everything in the file; exit with 1 if they cannot be"
+            " trusted.",
+            group=OUTPUT,
+            brief="Exit with 1 if the numbers can't be trusted.",
+        ),
+    ] = False
     """Whether a verdict holds everything against a device that a summary does."""
 
 

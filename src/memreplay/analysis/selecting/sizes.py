@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from memreplay.errors import UsageError
+
 # `38GiB`, `38 GB`, `64K`, `1.5 MiB`, `4096B`, `41_000_000 B`, `40e9B`.
 _NUMBER = r"(?P<number>\d{1,18}(?:_\d{1,18})*(?:\.\d{0,9})?)"
 _SIZE = re.compile(
@@ -17,7 +19,7 @@ MOST_BYTES = 2**62
 _PARTS = 10**11  # shares have up to nine places after the point of a percentage
 
 
-class SizeError(ValueError):
+class SizeError(UsageError, ValueError):
     """A text that is no size or no share; `str()` of it says what to write instead."""
 
 

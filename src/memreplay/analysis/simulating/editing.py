@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memreplay.analysis.categories.rules import Rule
-    from memreplay.snapshot.model import Filters
+    from memreplay.analysis.selecting.selection import Filters
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 

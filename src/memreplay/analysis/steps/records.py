@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from memreplay.declared import Opt, Options
 from memreplay.snapshot.record import Record
 
 Source = Literal[
@@ -16,6 +17,30 @@ MOST_STEPS = 4096
 
 GUESSED: tuple[Source, ...] = ("stacks", "sizes", "usage", "windows")
 """Sources by which nothing marks the steps: they may be repetitions within a single pass."""
+
+
+class StepOptions(Options, frozen=True):
+    """Where steps begin, in place of where they are found to."""
+
+    annotation: Annotated[
+        str | None,
+        Opt(
+            "Take each annotation NAME, or NAME#…, as a step (memreplay help steps).",
+            "NAME",
+            flag="--step-annotation",
+            brief="Take annotations of this name as steps.",
+        ),
+    ] = None
+    """The name of the annotations that are steps, up to a #."""
+    period: Annotated[
+        int | None, Opt("Take every N events as a step.", "N", least=1, rare=True)
+    ] = None
+    """So many events are a step."""
+
+    @property
+    def given(self) -> bool:
+        """Whether anything says where steps begin."""
+        return self.annotation is not None or self.period is not None
 
 
 class StepSource(Record, frozen=True):

@@ -8,10 +8,10 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.exits import STRICT_EXIT_CODES
 from memreplay.commands.shared.filtering import filter_options_of
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    STRICT_EXIT_CODES,
     all_frames_option,
     by_option_for,
     config_options,

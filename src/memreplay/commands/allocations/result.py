@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.snapshot.model import (
-    AllocationsSort,
-    By,
-    Exactness,
-    Filters,
-    Group,
-    MeasureName,
-    OfBackend,
-)
+from memreplay.analysis.selecting.selection import Filters
+from memreplay.snapshot.model import AllocationsSort, By, Exactness, Group, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.moments.records import DeviceStages
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.snapshot.model import (
     By,
     Coded,
     Exactness,
-    Filters,
     Frame,
     Group,
     MeasureName,

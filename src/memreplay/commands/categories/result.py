@@ -6,7 +6,8 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, OfBackend, When
+from memreplay.analysis.selecting.selection import Filters
+from memreplay.snapshot.model import Exactness, Group, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
 

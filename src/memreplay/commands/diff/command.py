@@ -14,10 +14,10 @@ from memreplay.commands.diff.ranks_command import Folders, are_folders, compare_
 from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.base import opened_base
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.exits import STRICT_EXIT_CODES
 from memreplay.commands.shared.filtering import filter_options
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    STRICT_EXIT_CODES,
     all_frames_option,
     at_option,
     by_option,

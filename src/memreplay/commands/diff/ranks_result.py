@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.result import DiffReport
-from memreplay.snapshot.model import By, Exactness, Filters, MeasureName, OfBackend, When
+from memreplay.snapshot.model import By, Exactness, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
 

@@ -7,7 +7,8 @@ from msgspec import UNSET, UnsetType
 from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Phase, Side, Status
 from memreplay.analysis.groups.kinds import CategoriesSource
-from memreplay.snapshot.model import By, EventRange, Filters, MeasureName, When
+from memreplay.analysis.selecting.selection import Filters
+from memreplay.snapshot.model import By, EventRange, MeasureName, When
 from memreplay.snapshot.record import Record
 
 

@@ -9,13 +9,9 @@ from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import (
-    EXIT_CODES,
-    file_argument,
-    output_options,
-    reading_options,
-)
+from memreplay.commands.shared.options import file_argument, output_options, reading_options
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.source import Reading, opened
 

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.filtering import filter_options
 from memreplay.commands.shared.folders import holds_files
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    EXIT_CODES,
     by_option,
     config_options,
     measure_option,

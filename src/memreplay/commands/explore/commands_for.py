@@ -15,9 +15,9 @@ from memreplay.snapshot.model import When
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from memreplay.analysis.selecting.selection import Filters
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
-    from memreplay.snapshot.model import Filters
 
     class Compared(Protocol):
         """One of two snapshots."""
@@ -153,8 +153,8 @@ def _size_word(n_bytes: int) -> str:
 def filtered(look: Look, text: str) -> Look:
     """What is looked at, with filters as they are typed for `memreplay peak`; a word that is no
     option is a pattern to include. None of them: all filters are gone. Raises UsageError."""
+    from memreplay.analysis.selecting.selection import Filters
     from memreplay.commands.peak.command import command
-    from memreplay.snapshot.model import Filters
 
     try:
         words = shlex.split(text)

@@ -7,7 +7,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memreplay.snapshot.model import By, Filters, MeasureName
+from memreplay.analysis.selecting.selection import Filters
+from memreplay.snapshot.model import By, MeasureName
 
 View = Literal["tree", "groups", "list", "segments", "change"]
 VIEWS: tuple[View, ...] = ("tree", "groups", "list", "segments", "change")

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from memreplay.commands.export.names import FORMATS, TABLES, VIEWS, format_of
 from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.filtering import filter_options
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    EXIT_CODES,
     all_frames_option,
     at_option,
     config_options,

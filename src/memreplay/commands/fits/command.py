@@ -8,9 +8,9 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    EXIT_CODES,
     config_options,
     file_argument,
     format_option,

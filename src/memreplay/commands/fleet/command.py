@@ -13,9 +13,9 @@ from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.dumps import dump_option
 from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
 from memreplay.commands.shared.executing import Workers, workers_options
+from memreplay.commands.shared.exits import STRICT_EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    STRICT_EXIT_CODES,
     config_options,
     measure_option,
     page_format_option,

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.simulating.verdicts import simulation_verdict
 from memreplay.analysis.steps.boundaries import at_most, known_steps, step_at
 from memreplay.analysis.trust.trust import strict_verdict, verdict
@@ -19,7 +20,6 @@ from memreplay.commands.summary.run import recorded_run
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
-    from memreplay.analysis.selecting.selection import Selection
     from memreplay.analysis.steps.records import Found
     from memreplay.commands.fleet.result import CurveKind
     from memreplay.snapshot.model import Group
@@ -112,7 +112,7 @@ def _leaking(snap: Snapshot, usage: Usage, steps: Found) -> int | None:
     """What leaks a step, where steps are marked: to guess them takes longer than all else."""
     if steps.source is None or usage.measure == "reserved":
         return None
-    found = device_leaks(snap, usage, top=1)
+    found = device_leaks(snap, usage, Selection(top=1))
     return (found.leak_bytes_per_step or found.whole_bytes_per_step) if found.judged else None
 
 

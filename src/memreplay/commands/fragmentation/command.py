@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.exits import STRICT_EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    STRICT_EXIT_CODES,
     all_frames_option,
     at_option,
     by_option_for,

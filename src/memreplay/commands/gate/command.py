@@ -16,9 +16,9 @@ from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.dumps import dump_option
 from memreplay.commands.shared.errors import NOT_TRUSTED
 from memreplay.commands.shared.executing import Workers, workers_options
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    EXIT_CODES,
     config_options,
     files_argument,
     from_zero,

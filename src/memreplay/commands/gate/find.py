@@ -421,6 +421,7 @@ class _Gate:
 
     def leaks(self, start: Finding) -> Finding:
         """Whether anything grows from step to step; without steps nobody can tell."""
+        from memreplay.analysis.selecting.selection import Selection
         from memreplay.commands.leaks.find import device_leaks
 
         if not self.snap.replay(start.device).events and any(
@@ -428,9 +429,8 @@ class _Gate:
         ):
             # It was recorded, as others were, and nothing happened on it.
             return replace(start, outcome="skipped", detail="nothing happened on it")
-        found = device_leaks(
-            self.snap, self.side.usage(start.device, Scope(start.measure)), top=CAUSES
-        )
+        usage = self.side.usage(start.device, Scope(start.measure))
+        found = device_leaks(self.snap, usage, Selection(top=CAUSES))
         if not found.judged or found.source is None or found.source.kind == "windows":
             why = found.not_judged or "no steps were found"
             why = f"{why.partition(';')[0]} (memreplay leaks says more)"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection, TotalMemory
+from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
 from memreplay.analysis.steps.guessing import MOST_CHURN, churn
-from memreplay.analysis.steps.records import GUESSED, Found, Piece
+from memreplay.analysis.steps.records import GUESSED, Found, Piece, StepOptions
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.leaks.trained import (
@@ -26,17 +28,16 @@ from memreplay.commands.leaks.trained import (
     newly_trained,
 )
 from memreplay.commands.steps.find import Summed, median, sum_steps
+from memreplay.declared import Opt
 from memreplay.errors import NothingToTellError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from typing_extensions import Unpack
-
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.analysis.steps.records import StepSource
     from memreplay.commands.leaks.result import MemorySource
-    from memreplay.snapshot.model import Frame
+    from memreplay.snapshot.model import Frame, Verdict
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 # Fewer steps do not tell growth from a start.
 LEAST_STEPS = 5
-OLDER_THAN = 3
 # A leak rises so often, or more. In fewer judged steps than these one that is not in each step may
 # not do so, which is worth a word.
 LEAST_RISES = 4
@@ -56,19 +56,43 @@ FEW_STEPS = 20
 MOST_CELLS = 1 << 27
 
 
-def leaks_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    annotation: str | None = None,
-    period: int | None = None,
-    windows: int | None = None,
-    older_than: int = OLDER_THAN,
-    min_bytes: int = 1,
-    total_memory: int | None = None,
-    all_frames: bool = False,
-    **choices: Unpack[Choices],
-) -> LeaksReport:
+class LeaksOptions(StepOptions, frozen=True):
+    """What a leak is, and where steps are."""
+
+    windows: Annotated[
+        int | None,
+        Opt(
+            "Use N equal parts of the trace instead of steps (20 if a file has no steps).",
+            "N",
+            least=5,
+            most=4096,
+            brief="Use N equal parts of the trace as steps.",
+        ),
+    ] = None
+    older_than: Annotated[
+        int,
+        Opt(
+            "Count allocations that outlive N steps as old.",
+            "N",
+            least=0,
+            brief="Count what outlives N steps as old.",
+        ),
+    ] = 3
+    min_growth: Annotated[
+        int,
+        Opt(
+            "Do not call it a leak if it grows by less than this a step.",
+            "SIZE",
+            parse=parse_size,
+            shown="1B",
+            brief="The least that a leak grows by a step.",
+        ),
+    ] = 1
+    total_memory: TotalMemory = None
+
+
+@takes(selection=Selection, options=LeaksOptions)
+def leaks_report(snap: Snapshot, selection: Selection, options: LeaksOptions) -> LeaksReport:
     """The leaks of each device (docs/leaks.md has the rule).
 
     Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
@@ -76,42 +100,26 @@ def leaks_report(
     instead, and so does a file without steps; they are the same whatever the filters leave. `by` is
     what is judged: each stack, or each group of another kind. `total_memory` is the device's, in
     bytes. Allocations that are still there `older_than` steps later are counted as old; what grows
-    by less than `min_bytes` a step is no leak. `all_frames` is for the report as text, which then
-    shows whole stacks. A device with less than 5 steps is not judged. Raises UsageError for
-    reserved memory, and NothingToTellError where no device has steps.
+    by less than `min_growth` bytes a step is no leak. A device with less than 5 steps is not
+    judged. Raises UsageError for reserved memory, and NothingToTellError where no device has steps.
     """
-    selection = selected(selection, choices)
     by = selection.by or "stack"
     if selection.measure == "reserved":
         raise UsageError(
             "reserved memory consists of segments, which no stack holds: look for leaks by"
             " another measure"
         )
-    if windows is not None and (annotation is not None or period is not None):
+    if options.windows is not None and options.given:
         raise UsageError("windows take the place of steps: leave out the annotation and the period")
     grouper = Grouper(snap, by, selection.rules)
     filtering = filtering_of(snap, selection.filters)
     devices = [
-        device_leaks(
-            snap,
-            whole,
-            filtering=filtering,
-            annotation=annotation,
-            period=period,
-            windows=windows,
-            older_than=older_than,
-            min_bytes=min_bytes,
-            total_memory=total_memory,
-            top=selection.top,
-            grouper=grouper,
-            strict=selection.strict,
-        )
+        device_leaks(snap, whole, selection, options, grouper=grouper, filtering=filtering)
         for whole in chosen_usages(snap, replace(selection, filters=None))
     ]
     if not any(device.source for device in devices):
         why = devices[0].not_judged if devices else "the file has neither events nor segments"
-        asked = annotation is not None or period is not None
-        raise (UsageError if asked else NothingToTellError)(f"cannot look for leaks: {why}")
+        raise (UsageError if options.given else NothingToTellError)(f"cannot look for leaks: {why}")
     return LeaksReport(
         file=snap.file,
         measure=selection.measure,
@@ -121,46 +129,33 @@ def leaks_report(
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        older_than_steps=older_than,
-        min_bytes=min_bytes,
+        older_than_steps=options.older_than,
+        min_growth_bytes=options.min_growth,
         leaking=any(device.grows and not device.guessed for device in devices),
         judged=any(device.judged for device in devices),
         devices=tuple(devices),
-        all_frames=all_frames,
     )
 
 
 def device_leaks(
     snap: Snapshot,
     whole: Usage,
+    selection: Selection | None = None,
+    options: LeaksOptions | None = None,
     *,
-    filtering: Filtering | None = None,
-    annotation: str | None = None,
-    period: int | None = None,
-    windows: int | None = None,
-    older_than: int = OLDER_THAN,
-    min_bytes: int = 1,
-    total_memory: int | None = None,
-    top: int = 20,
     grouper: Grouper | None = None,
-    strict: bool = False,
+    filtering: Filtering | None = None,
 ) -> DeviceLeaks:
     """The leaks of one device; without a source where there are no steps to look at.
 
     `whole` says where the steps are, and what `filtering` leaves of it is looked at.
     """
+    selection, options = selection or Selection(), options or LeaksOptions()
     grouper = grouper or Grouper(snap, "stack")
     usage = whole if filtering is None else filtering.filtered(whole)
-    found = _steps(snap, whole, grouper, annotation, period, windows)
-    trust = (strict_verdict if strict else verdict)(snap, usage)
-    search = _Search(usage, whole, found, older_than, min_bytes, top, grouper)
-    search.asked = windows is not None
-    return search.result(
-        exact=trust.exact,
-        trusted=trust.trusted,
-        reasons=trust.reasons,
-        total_memory=total_memory,
-    )
+    found = _steps(snap, whole, grouper, options)
+    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    return _Search(usage, whole, found, options, selection.top, grouper).result(trust)
 
 
 def _most_groups(usage: Usage, grouper: Grouper) -> int:
@@ -170,19 +165,11 @@ def _most_groups(usage: Usage, grouper: Grouper) -> int:
     return max(1, grouper.keys(usage).meet())
 
 
-def _steps(
-    snap: Snapshot,
-    usage: Usage,
-    grouper: Grouper,
-    annotation: str | None,
-    period: int | None,
-    count: int | None,
-) -> Found:
-    if count is not None:
-        return windows(usage, count)
-    found = find_steps(snap, usage, annotation=annotation, period=period)
-    asked = annotation is not None or period is not None
-    if len(found.pieces) < LEAST_STEPS and not asked:
+def _steps(snap: Snapshot, usage: Usage, grouper: Grouper, options: LeaksOptions) -> Found:
+    if options.windows is not None:
+        return windows(usage, options.windows)
+    found = find_steps(snap, usage, annotation=options.annotation, period=options.period)
+    if len(found.pieces) < LEAST_STEPS and not options.given:
         inside = sum(piece.stop - piece.first for piece in found.pieces)
         # Steps that are most of the recording say that it is short.
         if found.source is None or 2 * inside < usage.replay.events:
@@ -242,35 +229,23 @@ def _unsure(steps: int, warm: int, source: StepSource) -> str | None:
 class _Search:
     """The search on one device."""
 
-    asked = False
-    """Whether windows were asked for, in place of steps."""
-
     def __init__(
         self,
         usage: Usage,
         whole: Usage,
         found: Found,
-        older_than: int,
-        min_bytes: int,
+        options: LeaksOptions,
         top: int,
         grouper: Grouper,
     ) -> None:
         self.usage = usage
         self.whole = whole
         self.found = found
-        self.older_than = older_than
-        self.min_bytes = min_bytes
+        self.options = options
         self.top = top
         self.grouper = grouper
 
-    def result(
-        self,
-        *,
-        exact: bool,
-        trusted: bool,
-        reasons: tuple[str, ...],
-        total_memory: int | None,
-    ) -> DeviceLeaks:
+    def result(self, trust: Verdict) -> DeviceLeaks:
         """What is found there; no group where there are no steps."""
         usage, replay = self.usage, self.usage.replay
         pieces = self.found.pieces
@@ -297,8 +272,8 @@ class _Search:
                     moments,
                     levels,
                     warm,
-                    self.older_than,
-                    self.min_bytes,
+                    self.options.older_than,
+                    self.options.min_growth,
                     top,
                 )
 
@@ -330,12 +305,12 @@ class _Search:
         step_us = median(timed) if timed else None
         missing = _few(len(pieces), self.found) if pieces else self.found.missing
         source = self.found.source
-        guessed = source is not None and source.kind in GUESSED and not self.asked
+        guessed = source is not None and source.kind in GUESSED and self.options.windows is None
         sure = missing or leaks_total or whole_rate
         return DeviceLeaks(
             device=replay.device,
             measure=usage.measure,
-            exactness="exact" if exact else "estimated",
+            exactness=trust.exactness,
             first_event=replay.first_event,
             events=replay.events,
             source=source,
@@ -365,11 +340,15 @@ class _Search:
             runs_out=None
             if guessed
             else _runs_out(
-                everything, warm, leak_rate or whole_rate, _memory(replay, total_memory), step_us
+                everything,
+                warm,
+                leak_rate or whole_rate,
+                _memory(replay, self.options.total_memory),
+                step_us,
             ),
-            trusted=trusted,
+            trusted=trust.trusted,
             backend=replay.backend.name,
-            reasons=reasons,
+            reasons=trust.reasons,
         )
 
     def _frames(self, name: int) -> tuple[Frame, ...]:

@@ -6,8 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.steps.records import StepSource
-from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName, OfBackend
+from memreplay.snapshot.model import By, Coded, Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
 MemorySource = Literal["given", "oom", "recorded"]
@@ -143,8 +144,6 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
 class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.leaks/1"):
     """What `memreplay leaks` found."""
 
-    text_only = ("all_frames",)
-
     file: str
     measure: MeasureName
     by: By = "stack"
@@ -155,7 +154,7 @@ class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     older_than_steps: int
     """Allocations that outlive so many steps are old."""
-    min_bytes: int
+    min_growth_bytes: int
     """The least that a leak grows by a step."""
     leaking: bool
     """Whether anything leaks: what `--fail` goes by. What grows over guessed steps doesn't
@@ -163,5 +162,3 @@ class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     judged: bool
     """Whether the steps of any device are enough to tell."""
     devices: tuple[DeviceLeaks, ...]
-    all_frames: bool = False
-    """Whether whole stacks are shown."""

@@ -20,22 +20,25 @@ MOST_ODDS = 1000  # nobody needs more
 ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
 
 
-def leaks_document(report: LeaksReport) -> Document:
-    """A section a device: whether it leaks and how fast, who does, and what grew once."""
+def leaks_document(report: LeaksReport, *, all_frames: bool = False) -> Document:
+    """A section a device: whether it leaks and how fast, who does, and what grew once.
+
+    With `all_frames` whole stacks are shown.
+    """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     for device in report.devices:
-        blocks += _section(device, report)
+        blocks += _section(device, report, all_frames)
     return tuple(blocks)
 
 
-def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
+def _section(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> list[Block]:
     name = f"device {device.device}"
     if device.source is None:
         return [Heading((f"{name}: cannot look for leaks",)), Note(device.not_judged or "")]
     blocks: list[Block] = [Heading((f"{name}: {_headline(device, report)}",))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
     if device.leaks:
-        blocks.append(_leaks_table(device, report))
+        blocks.append(_leaks_table(device, report, all_frames))
     elif device.whole_bytes_per_step:
         blocks.append(
             Note(
@@ -45,7 +48,7 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
             )
         )
     if device.once:
-        blocks.append(_once_table(device, report))
+        blocks.append(_once_table(device, report, all_frames))
         grew = device.end_bytes - device.start_bytes
         back = device.once_bytes + device.leak_bytes - grew
         if back > max(grew, 0):
@@ -195,12 +198,13 @@ def _whose(found: RunsOut) -> str:
     return f"{card}, {size(found.total_bytes)}, less an estimated {size(context)} for CUDA itself"
 
 
-def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
+def _leaks_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> Table:
     unit = _unit(device)
     rows = [
         _place(
             one,
             report,
+            all_frames,
             _with_error(one),
             odds_words(one.odds),
             signed_size(one.growth_bytes),
@@ -234,12 +238,13 @@ def odds_words(odds: float) -> str:
     return f">{count(MOST_ODDS)}:1" if odds > MOST_ODDS else f"{count(int(odds))}:1"
 
 
-def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
+def _once_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> Table:
     shown = device.once[:ONCE_SHOWN]
     rows = [
         _place(
             one,
             report,
+            all_frames,
             signed_size(one.growth_bytes),
             count(one.until_step) if one.stopped else "not yet",
             size(one.end_bytes),
@@ -274,8 +279,8 @@ def grew_late(one: GrownGroup, device: DeviceLeaks) -> bool:
     return device.judged and late and is_state(one.frames)
 
 
-def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
-    return coded_row(numbers, one, report.by, all_frames=report.all_frames)
+def _place(one: GrownGroup, report: LeaksReport, all_frames: bool, *numbers: str) -> Row:
+    return coded_row(numbers, one, report.by, all_frames=all_frames)
 
 
 def _notes(device: DeviceLeaks, report: LeaksReport) -> list[Block]:

@@ -131,8 +131,8 @@ def simulate(one: asked.SimulateArguments, asking: Asking) -> Lines:
     change = None
     chosen = one.category is not UNSET or one.include is not UNSET
     if one.scale is not UNSET:
+        from memreplay.analysis.selecting.selection import Filters
         from memreplay.analysis.simulating.editing import Change
-        from memreplay.snapshot.model import Filters
 
         include = _patterns("include", one.include)
         filters = Filters(include=include) if one.include is not UNSET else None
@@ -198,7 +198,7 @@ def _selection(one: Any, asking: Asking, *, fold: bool = False) -> Selection:
         _patterns(name, getattr(one, name, UNSET)) for name in ("include", "exclude")
     )
     if (include or exclude) and not isinstance(one, asked.SimulateArguments):
-        from memreplay.snapshot.model import Filters
+        from memreplay.analysis.selecting.selection import Filters
 
         given["filters"] = Filters(include=include, exclude=exclude)
     return Selection(**given)

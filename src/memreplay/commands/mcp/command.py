@@ -55,7 +55,7 @@ def command(
     from memreplay.commands.mcp.allowed import Allowed
 
     allowed = Allowed(folders or (".",))
-    reading = Reading(limits=limits, project=config.project())
+    reading = Reading(limits=limits, config=config)
     rules = config.rules()
     from memreplay.commands.mcp.server import serve
 

@@ -8,10 +8,10 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.exits import TELLING_EXIT_CODES
 from memreplay.commands.shared.filtering import filter_options
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    TELLING_EXIT_CODES,
     at_option,
     file_argument,
     format_option,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.steps.records import StepAt
 from memreplay.snapshot.model import (
     By,
     Exactness,
-    Filters,
     Group,
     MeasureName,
     OfBackend,

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.exits import STRICT_EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    STRICT_EXIT_CODES,
     config_options,
     file_argument,
     output_options,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct, field
 
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,13 +28,43 @@ class Config(Struct, frozen=True):
     name: str = ""
 
 
+def _parse_folder(text: str) -> str:
+    if not text.strip("/\\"):
+        raise UsageError("name a folder")
+    return text
+
+
 class ConfigChoice(Struct, frozen=True):
     """Which configuration was asked for: a file, none, or the one that is found."""
 
-    file: str | None = None
-    none: bool = False
-    folders: tuple[str, ...] = ()
+    config_file: Annotated[
+        str | None,
+        Opt(
+            "The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
+            " [tool.memreplay], in this folder or one above).",
+            "FILE",
+            flag="--config",
+            path="file",
+            rare=True,
+        ),
+    ] = None
+    no_config: Annotated[bool, Opt("Ignore any configuration file.", rare=True)] = False
+    folders: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Take only the code in this folder (src/gpt) or package (transformers) as yours;"
+            " may be repeated. Default: all code that is not installed.",
+            "DIR",
+            flag="--project",
+            parse=_parse_folder,
+            rare=True,
+        ),
+    ] = ()
     _read: list[Config] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.no_config and self.config_file is not None:
+            raise UsageError("--config and --no-config contradict each other: give one of them")
 
     def load(self) -> Config:
         """The configuration, read once. Raises UsageError where it cannot be read or has an unknown
@@ -43,14 +74,14 @@ class ConfigChoice(Struct, frozen=True):
         return self._read[0]
 
     def _load(self) -> Config:
-        if self.none:
+        if self.no_config:
             return Config()
-        if self.file is None:
+        if self.config_file is None:
             return _found(os.getcwd())
-        project = os.path.basename(self.file) == PROJECT
-        config = _in(self.file, project=project)
+        project = os.path.basename(self.config_file) == PROJECT
+        config = _in(self.config_file, project=project)
         if config is None:
-            raise UsageError(f"{self.file}: there is no [tool.memreplay] in it")
+            raise UsageError(f"{self.config_file}: there is no [tool.memreplay] in it")
         return config
 
     def rules_for(self, by: str | None) -> tuple[Rule, ...] | None:

@@ -6,7 +6,8 @@ from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.groups.records import Blocker
 from memreplay.analysis.groups.tree import CallTree
-from memreplay.snapshot.model import By, Coded, Exactness, Filters, Group, MeasureName, Part
+from memreplay.analysis.selecting.selection import Filters
+from memreplay.snapshot.model import By, Coded, Exactness, Group, MeasureName, Part
 from memreplay.snapshot.record import Record
 
 

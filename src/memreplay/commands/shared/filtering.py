@@ -42,7 +42,7 @@ def filter_options_of(*names: str) -> Callable[[F], F]:
     def decorated(function: F) -> F:
         @functools.wraps(function)
         def command(*args: Any, **kwargs: Any) -> Any:
-            from memreplay.snapshot.model import Filters
+            from memreplay.analysis.selecting.selection import Filters
 
             filters = Filters(**{name: kwargs.pop(f"filter_{name}") for name in names})
             return function(*args, filters=filters or None, **kwargs)

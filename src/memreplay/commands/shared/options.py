@@ -26,21 +26,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 MOST = 2**63 - 1  # more than there is of anything
 
-# click joins the lines of a paragraph: this one may end every command's help.
-EXIT_CODES = (
-    "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4 a snapshot that is cut off."
-)
-# Of the program, whichever command it runs.
-ALL_EXIT_CODES = EXIT_CODES.replace(
-    "0 fine,", "0 fine, 1 a finding (gate, fits, leaks --fail, --strict),"
-).replace("that is cut off.", "that is cut off, 5 nothing to be told (steps, leaks).")
-# Of commands that have --strict.
-STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 untrusted numbers (--strict),")
-# Of commands that look at what not every file has.
-TELLING_EXIT_CODES = STRICT_EXIT_CODES.replace(
-    "that is cut off.", "that is cut off, 5 no answer: no steps, or too few."
-)
-
 # A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
 _PATH = click.Path(allow_dash=True, readable=False, path_type=str)
 
@@ -346,8 +331,8 @@ def _reading(function: F, options: Sequence[Callable[[Any], Any]]) -> F:
         **kwargs: Any,
     ) -> Any:
         config = kwargs.get("config")  # of config_options, which stands above these
-        project, asked = (config.project(), bool(config.folders)) if config else ((), False)
-        reading = Reading(device, start, stop, salvage, limits, project, pick, asked)
+        settled = config or ConfigChoice(no_config=True)
+        reading = Reading(device, start, stop, salvage, pick, limits, settled)
         return function(*args, reading=reading, **kwargs)
 
     for option in reversed(options):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from msgspec import Struct
 
+from memreplay.analysis.selecting.parsing import parse_limit, parse_moment
+from memreplay.commands.shared.config import ConfigChoice
 from memreplay.commands.shared.progress import Showing, reading_progress
+from memreplay.declared import Opt
 from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.model import Moment
 
 if TYPE_CHECKING:
-    from memreplay.snapshot.model import Moment
     from memreplay.snapshot.snapshot import Snapshot
 
 
@@ -21,14 +24,62 @@ class Reading(Struct, frozen=True):
     """What to read of a snapshot: one device or all, a range of events or all, cut off or whole;
     and whose code in it is the user's."""
 
-    device: int | None = None
-    start: Moment | None = None
-    stop: Moment | None = None
-    salvage: bool = False
-    limits: tuple[tuple[str, int], ...] = ()
-    project: tuple[str, ...] = ()
-    pick: int | None = None
-    project_asked: bool = False  # by an option, and not by a configuration that is of many files
+    device: Annotated[int | None, Opt("Only this device (default: all).", "N", short="-d")] = None
+    start: Annotated[
+        Moment | None,
+        Opt(
+            "Start at this moment: an event (1200), a time since the start (1.5s) or a UTC time.",
+            "MOMENT",
+            flag="--from",
+            parse=parse_moment,
+            brief="From an event (1200), a time (1.5s) or a UTC time on.",
+        ),
+    ] = None
+    stop: Annotated[
+        Moment | None,
+        Opt(
+            "Stop before this moment.",
+            "MOMENT",
+            flag="--to",
+            parse=parse_moment,
+            brief="Up to such a moment.",
+        ),
+    ] = None
+    salvage: Annotated[
+        bool, Opt("Read the intact part of a file that is cut off, and say so.", rare=True)
+    ] = False
+    pick: Annotated[
+        int | None,
+        Opt(
+            "Read the N-th snapshot of a file that holds several (a list or a dict of snapshots,"
+            " or pickles one after the other).",
+            "N",
+            least=1,
+            rare=True,
+        ),
+    ] = None
+    limits: Annotated[
+        tuple[tuple[str, int], ...],
+        Opt(
+            "Raise a limit on what a file may ask for, such as string_bytes=128M (memreplay"
+            " help library lists the limits).",
+            "NAME=N",
+            flag="--limit",
+            parse=parse_limit,
+            rare=True,
+        ),
+    ] = ()
+    config: ConfigChoice = ConfigChoice(no_config=True)
+
+    @property
+    def project(self) -> tuple[str, ...]:
+        """The folders of the user's code."""
+        return self.config.project()
+
+    @property
+    def project_asked(self) -> bool:
+        """Whether an option names them, and not a configuration that is of many files."""
+        return bool(self.config.folders)
 
 
 @contextmanager

@@ -15,13 +15,9 @@ from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import (
-    EXIT_CODES,
-    config_options,
-    output_options,
-    reading_options,
-)
+from memreplay.commands.shared.options import config_options, output_options, reading_options
 from memreplay.commands.shared.output import byte_output, check_output, terminal_width, write
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.screen import screened

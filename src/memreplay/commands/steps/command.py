@@ -8,9 +8,9 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.exits import TELLING_EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    TELLING_EXIT_CODES,
     file_argument,
     format_option,
     measure_option,

@@ -11,10 +11,10 @@ from msgspec import Struct
 from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.exits import STRICT_EXIT_CODES
 from memreplay.commands.shared.filtering import filter_options
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    STRICT_EXIT_CODES,
     config_options,
     file_argument,
     from_zero,

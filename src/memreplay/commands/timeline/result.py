@@ -7,12 +7,12 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.moments.records import OutOfMemory
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.snapshot.model import (
     Buckets,
     By,
     Coded,
     Exactness,
-    Filters,
     Group,
     MeasureName,
     OfBackend,

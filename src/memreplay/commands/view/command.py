@@ -8,14 +8,10 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.folders import holds_files
 from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import (
-    EXIT_CODES,
-    config_options,
-    output_options,
-    reading_options,
-)
+from memreplay.commands.shared.options import config_options, output_options, reading_options
 from memreplay.commands.shared.output import check_output
 from memreplay.commands.view.files import page_of_files
 from memreplay.errors import UsageError

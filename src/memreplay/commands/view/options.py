@@ -30,7 +30,7 @@ def project_words(folders: tuple[str, ...]) -> tuple[str, ...]:
 def asked_words(reading: Reading, config: ConfigChoice) -> tuple[str, ...]:
     """What else was asked for that a snapshot does not know."""
     limits = [word for name, most in reading.limits for word in ("--limit", f"{name}={most}")]
-    named = ["--no-config"] if config.none else []
-    if config.file is not None:
-        named = ["--config", config.file]
+    named = ["--no-config"] if config.no_config else []
+    if config.config_file is not None:
+        named = ["--config", config.config_file]
     return (*limits, *named, *project_words(config.folders))

@@ -9,9 +9,9 @@ import click
 from msgspec import Struct
 
 from memreplay.commands.shared.asking import asks, selects_with_rules
+from memreplay.commands.shared.exits import EXIT_CODES
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
-    EXIT_CODES,
     config_options,
     format_option,
     measure_option,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Choices, Filters, Selection, selected
 from memreplay.analysis.trust.trust import verdict
 from memreplay.export.viewers.records import (
     DeviceTracks,
@@ -22,7 +22,7 @@ from memreplay.export.viewers.records import (
 )
 from memreplay.export.viewers.sampling import US, event_ns, is_timed, sampled, untimed_note
 from memreplay.export.viewers.weighted import stacks_report
-from memreplay.snapshot.model import MEASURES, Filters, MeasureName, When
+from memreplay.snapshot.model import MEASURES, MeasureName, When
 from memreplay.snapshot.replay import Usage
 
 if TYPE_CHECKING:

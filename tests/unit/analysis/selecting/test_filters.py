@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.selecting.filters import Filtering
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.at.find import at_report
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.timeline.find import timeline_report
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Filters, MeasureName, When
+from memreplay.snapshot.model import MeasureName, When
 from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import Recording, recordings

@@ -13,10 +13,11 @@ from msgspec import UNSET
 import memreplay as mr
 from memreplay.analysis.categories.rules import Rule
 from memreplay.analysis.code.plumbing import ranks
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.result import AllocationGroup, AllocationSums, DeviceAllocations
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import WAYS, AllocationsSort, Filters, Frame, MeasureName, Moment
+from memreplay.snapshot.model import WAYS, AllocationsSort, Frame, MeasureName, Moment
 from memreplay.snapshot.replay import Usage
 from tests import build, oracle
 from tests import oracle_allocations as slow

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.categories.find import categories_report
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Filters, When
+from memreplay.snapshot.model import When
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.strategies import traces

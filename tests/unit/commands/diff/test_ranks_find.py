@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.diff.ranks_find import (
     chosen_rank,
@@ -20,7 +21,7 @@ from memreplay.commands.diff.ranks_find import (
 )
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Filters, MeasureName, When
+from memreplay.snapshot.model import MeasureName, When
 from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder

@@ -7,9 +7,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.ranks_result import RanksReport
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import Filters, When
+from memreplay.snapshot.model import When
 from tests.unit.commands.diff.test_ranks_text import GIB, RANKS, REPORT, rank, report_of
 from tests.unit.render.schemas import check_against
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.ranks_find import rank_of_sides, run_spread, spread_of
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
 from memreplay.commands.diff.ranks_text import ranks_document
 from memreplay.commands.diff.result import DiffReport
 from memreplay.render.plain import render_plain
-from memreplay.snapshot.model import Filters, When
+from memreplay.snapshot.model import When
 from tests.unit.commands.diff import test_text as test_diff_text
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -7,6 +7,7 @@ import shlex
 import pytest
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.explore.commands_for import (
     command_line,
     difference_line,
@@ -15,7 +16,6 @@ from memreplay.commands.explore.commands_for import (
 )
 from memreplay.commands.explore.look import Look
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Filters
 
 LOOK = Look(device=1, event=7, first=0, last=9)
 

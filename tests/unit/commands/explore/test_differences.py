@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.explore.differences import (
     Call,
     DifferenceRows,
@@ -16,7 +17,7 @@ from memreplay.commands.explore.differences import (
 )
 from memreplay.commands.explore.explored import Explored
 from memreplay.render.units import signed_size, size
-from memreplay.snapshot.model import Filters, When
+from memreplay.snapshot.model import When
 from tests.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"

@@ -8,11 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.explore.explored import Explored
 from memreplay.commands.explore.look import Look
 from memreplay.commands.explore.rows.groups import GroupRows
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import MEASURES, WAYS, By, Filters
+from memreplay.snapshot.model import MEASURES, WAYS, By
 from tests.unit.commands.explore.files import FILES
 
 

@@ -18,6 +18,7 @@ from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import REST, BaselineSide, ComparedSide, SnapshotSide
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.gate.find import CAUSES, _first, doubts, gate_file
@@ -582,7 +583,7 @@ def test_every_limit_wants_numbers_that_can_be_trusted(monkeypatch: pytest.Monke
 def steady() -> DeviceLeaks:
     """Steps over which nothing leaks."""
     snap = example("leaky_training")
-    found = device_leaks(snap, snap.replay(0).measure("held"), top=3)
+    found = device_leaks(snap, snap.replay(0).measure("held"), Selection(top=3))
     return replace(found, leaks=(), leaks_total=0, leak_bytes_per_step=0, whole_bytes_per_step=0)
 
 

@@ -13,7 +13,7 @@ from memreplay.commands.gate.limits import NAMES, all_budgets, budget_options
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.errors import UsageError
 
-NONE = ConfigChoice(none=True)
+NONE = ConfigChoice(no_config=True)
 
 
 @click.command()

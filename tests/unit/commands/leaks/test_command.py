@@ -47,7 +47,7 @@ def test_options(runner: CliRunner, path: str) -> None:
         found: dict[str, object] = json.loads(done.stdout)["devices"][0]
         return found
 
-    assert device("--min-bytes", "65KiB")["leaks_total"] == 0
+    assert device("--min-growth", "65KiB")["leaks_total"] == 0
     assert device("--total-memory", "1GiB")["runs_out"]["total_bytes"] == 1 << 30  # type: ignore[index]
     assert device("--windows", "10")["steps"] == 10
     assert device("--period", "200")["source"]["kind"] == "given"  # type: ignore[index]
@@ -93,7 +93,7 @@ def test_ways_and_filters(runner: CliRunner, path: str) -> None:
     "options, words",
     [
         (["--measure", "reserved"], "reserved memory consists of segments"),
-        (["--windows", "4"], "4 is not in the range"),
+        (["--windows", "4"], "4 is not between 5 and"),
         (["--windows", "9", "--period", "3"], "windows take the place of steps"),
         (["--min-bytes", "much"], "'much' is not a size"),
         (["--by", "colour"], "'colour' is not one of stack, "),

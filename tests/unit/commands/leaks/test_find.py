@@ -10,13 +10,13 @@ import pytest
 
 import leaky
 import memreplay as mr
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.leaks import find as leaks
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.commands.leaks.text import grew_late
 from memreplay.errors import UsageError
 from memreplay.snapshot.cards import context_bytes
-from memreplay.snapshot.model import Filters
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
 

@@ -10,6 +10,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import rules_of
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.at.text import at_document
 from memreplay.commands.diff.text import diff_document
 from memreplay.commands.fragmentation.text import fragmentation_document
@@ -25,7 +26,7 @@ from memreplay.commands.summary.text import summary_document
 from memreplay.errors import UsageError
 from memreplay.render.compact import compact_lines
 from memreplay.render.document import Document
-from memreplay.snapshot.model import Filters, When
+from memreplay.snapshot.model import When
 from tests.conftest import ROOT
 from tests.unit.commands.mcp.conftest import Asks
 

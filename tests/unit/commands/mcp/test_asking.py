@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from memreplay.commands.app import app
 from memreplay.commands.mcp.asking import StoppedError, ToldError
 from memreplay.commands.mcp.kept import Kept
+from memreplay.commands.shared.config import ConfigChoice
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.snapshot.snapshot import Snapshot
 from tests.unit.commands.mcp.conftest import LEAKY, Asks, snapshot
@@ -91,7 +92,7 @@ def test_limits_are_those_that_were_given(asks: Asks, folder: Path) -> None:
 
 
 def test_projects_are_those_that_were_given(asks: Asks, folder: Path) -> None:
-    asking = asks(folder, project=("/home/a",))
+    asking = asks(folder, config=ConfigChoice(folders=("/home/a",)))
     assert asking.about("small.pkl", lambda snap: snap.project) == ("/home/a",)
 
 

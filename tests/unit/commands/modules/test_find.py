@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.modules.find import COLUMNS, NOT_RECORDED, modules_report
 from memreplay.commands.modules.result import ModuleBytes, ModulesSort
 from memreplay.errors import NothingToTellError, UsageError
-from memreplay.snapshot.model import Filters, When
+from memreplay.snapshot.model import When
 from tests import oracle_modules, views
 from tests.build import SnapshotBuilder
 from tests.noted import Kind, noted_traces, with_notes

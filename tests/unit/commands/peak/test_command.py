@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.calltree import TreeShape
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.app import app
 from memreplay.commands.peak.text import peak_document
 from memreplay.errors import TruncatedError, UsageError
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import Filters
 from tests.unit.commands.conftest import FakeLibrary
 from tests.unit.commands.results import NO_EVENTS_PEAK, PEAK
 

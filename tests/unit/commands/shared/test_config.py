@@ -59,7 +59,7 @@ def test_a_file_that_is_named(folder: Path) -> None:
     rules = ConfigChoice(path).rules()
     assert rules[0].name == "mine"
     assert rules[1:] == DEFAULT_RULES
-    assert ConfigChoice(none=True).load() == Config()
+    assert ConfigChoice(no_config=True).load() == Config()
 
 
 def test_defaults_may_be_dropped(folder: Path) -> None:

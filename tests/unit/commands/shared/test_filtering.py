@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.shared.filtering import filter_options, filter_options_of
-from memreplay.snapshot.model import Filters
 
 
 @click.command()

@@ -55,4 +55,4 @@ def test_what_a_snapshot_does_not_know() -> None:
         *("--limit", "rows=5", "--limit", "devices=7"),
         *("--config", "a b.toml", "--project", "src/x", "--project", "y"),
     )
-    assert asked_words(Reading(), ConfigChoice(none=True)) == ("--no-config",)
+    assert asked_words(Reading(), ConfigChoice(no_config=True)) == ("--no-config",)

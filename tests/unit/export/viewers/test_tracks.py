@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.errors import UsageError
 from memreplay.export.viewers import tracks
 from memreplay.export.viewers.records import Slice, Track
 from memreplay.export.viewers.tracks import trace_report
-from memreplay.snapshot.model import MEASURES, Filters, When
+from memreplay.snapshot.model import MEASURES, When
 from tests import views
 from tests.build import START_US, SnapshotBuilder
 from tests.strategies import traces

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memreplay.analysis.selecting.selection import Filters
 from memreplay.errors import UsageError
 from memreplay.export.viewers.records import DeviceStacks, StacksReport
 from memreplay.export.viewers.weighted import stacks_report
-from memreplay.snapshot.model import Filters, MeasureName, When
+from memreplay.snapshot.model import MeasureName, When
 from tests import views
 from tests.build import SnapshotBuilder
 from tests.strategies import traces

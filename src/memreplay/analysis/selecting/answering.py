@@ -1,0 +1,138 @@
+"""Functions that answer: their options also as keywords, their snapshot also as a path."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memreplay.declared import Field, declared, hints_of, is_record, without_none
+from memreplay.errors import UsageError
+
+
+class Choosing(NamedTuple):
+    """The records that the keyword arguments of a function fill, by the names of its parameters."""
+
+    records: dict[str, type[Struct]]
+
+    def read(self, function: str, given: dict[str, Any], choices: dict[str, Any]) -> dict[str, Any]:
+        """The records: those that are given, with the choices in them. A text is parsed where its
+        field's values are written as text. Raises TypeError for a choice that there is not,
+        UsageError for one that is out of range."""
+        left = dict(choices)
+        found = {}
+        for name, record in self.records.items():
+            changes = {
+                field.name: _checked(field, left.pop(field.name))
+                for field in declared(record)
+                if field.name in left
+            }
+            for one in record.__struct_fields__:
+                if one in left:
+                    changes[one] = left.pop(one)
+            base = given.get(name)
+            found[name] = _changed(base if base is not None else record(), changes)
+        if left:
+            raise TypeError(f"{function}() has no option {next(iter(left))!r}")
+        return found
+
+
+def _changed(record: Any, changes: dict[str, Any]) -> Any:
+    own = {name: changes.pop(name) for name in record.__struct_fields__ if name in changes}
+    for name in record.__struct_fields__ if changes else ():
+        bare, _ = without_none(hints_of(type(record)).get(name))
+        if is_record(bare):
+            inner = {
+                one.name: changes.pop(one.name) for one in declared(bare) if one.name in changes
+            }
+            if inner:
+                own[name] = _changed(own.get(name) or getattr(record, name) or bare(), inner)
+    return replace(record, **own) if own else record
+
+
+def _checked(field: Field, value: Any) -> Any:
+    """The value of a choice, parsed and in range."""
+    opt = field.opt
+    if field.many and isinstance(value, str):
+        value = (value,)
+    if field.many and value is not None:
+        return tuple(_one(field, one) for one in value)
+    if value is None and field.optional:
+        return None
+    found = _one(field, value)
+    if field.kind in (int, float) and isinstance(found, (int, float)):
+        if opt.least is not None and not found >= opt.least:
+            raise UsageError(f"{field.name} counts from {opt.least:g}; there is no {found}")
+        if opt.most is not None and found > opt.most:
+            raise UsageError(f"{field.name} goes up to {opt.most:,g}, and {found:,} was given")
+    return found
+
+
+def _one(field: Field, value: Any) -> Any:
+    return field.opt.parse(value) if field.opt.parse and isinstance(value, str) else value
+
+
+O = TypeVar("O", bound=Struct)  # noqa: E741
+R = TypeVar("R")
+
+
+def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorates a function of a snapshot and records: each field of the records is a keyword of it,
+    too, and the snapshot may be a path or the bytes of a file.
+
+        @takes(selection=Selection, options=LeaksOptions)
+        def leaks_report(snapshot, selection, options): ...
+
+        leaks_report(snapshot, by="file", older_than=5)
+    """
+    choosing = Choosing(records)
+
+    def decorated(function: Callable[..., R]) -> Callable[..., R]:
+        names = [*inspect.signature(function).parameters]
+
+        @functools.wraps(function)
+        def called(*args: Any, **choices: Any) -> R:
+            given = dict(zip(names, args, strict=False))
+            given |= {name: choices.pop(name) for name in names if name in choices}
+            given |= choosing.read(function.__name__, given, choices)
+            return function(**{**given, names[0]: _snapshot(given[names[0]])})
+
+        called.__signature__ = _signature(function, records)  # type: ignore[attr-defined]
+        return called
+
+    return decorated
+
+
+def _snapshot(given: Any) -> Any:
+    """The snapshot, opened where it is not one yet."""
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        return given
+    from memreplay.snapshot.snapshot import open as open_snapshot  # late: it loads the native core
+
+    return open_snapshot(given)
+
+
+def _signature(function: Callable[..., Any], records: dict[str, type[Struct]]) -> inspect.Signature:
+    """The signature with each option as a keyword."""
+    given = inspect.signature(function)
+    params = []
+    for one in given.parameters.values():
+        if one.name in records:
+            one = one.replace(default=None, annotation=f"{records[one.name].__name__} | None")
+        params.append(one)
+    for record in records.values():
+        params += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=() if field.many else field.default,
+                annotation=field.annotation,
+            )
+            for field in declared(record)
+        ]
+    return given.replace(parameters=params)

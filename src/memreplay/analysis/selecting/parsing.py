@@ -1,0 +1,169 @@
+"""Values out of text that people write: moments, addresses, pools, ways to group, limits.
+
+Each function takes the text and raises UsageError, which says what to write instead. Sizes and
+shares are in sizes.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memreplay.analysis.selecting.sizes import parse_size
+from memreplay.errors import UsageError
+from memreplay.io.limits import Limits
+from memreplay.snapshot.model import WAYS, By, Moment, When
+
+_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
+_EVENT = r"\d{1,15}"
+_ELAPSED = r"\+?(\d{1,12}(?:\.\d*)?|\.\d+)(us|ms|s|min|h)"
+_EPOCH = r"@(-?\d{1,12}(?:\.\d*)?)"
+_EDGES = ("start", "end", "peak")
+_POOL = r"\(?(\d{1,18})[:,] ?(\d{1,18})\)?"
+_LIMIT = r"(\w+)=(\d{1,18})([KMG]?)"
+_POWERS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_ADDRESS = r"(0[xX][0-9a-fA-F]{1,16}|\d{1,20})(?:#(-?\d{1,15}))?"
+# What PyTorch's viewer shows of a block, as b7f12a0000000_3 or b'7f12a0000000_3; people leave the
+# b, or what follows the `_`, out. Hexadecimal without 0x: no short number, which may be a typo.
+_VIEWER = (
+    r"(?:b'?(?:0[xX])?(?P<block>[0-9a-fA-F]{1,16})|0[xX](?P<marked>[0-9a-fA-F]{1,16})"
+    r"|(?P<bare>[0-9a-fA-F]{8,16}))(?P<number>_\d{1,15})?"
+)
+_SEGMENT = r"s'?[0-9a-fA-F]{1,16}(?:_\d{1,15})?"
+# What people may call a way, too.
+_ALSO = {
+    "user-frame": "frame",
+    "compile-context": "compile_context",
+    "modules": "module",
+    "user-metadata": "user_metadata",
+}
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`40GiB,24GiB`: the bytes of each, 1 or more."""
+    return tuple(parse_least_size(one) for one in text.split(","))
+
+
+def parse_least_size(text: str) -> int:
+    """A size of a byte or more."""
+    size = parse_size(text)
+    if size < 1:
+        raise UsageError(f"{text!r} is too small here")
+    return size
+
+
+def parse_ways(text: str) -> By:
+    """`stack`, `file`, … or several, each once: `category,file`."""
+    ways = [_ALSO.get(way.strip(), way.strip()) for way in text.split(",")]
+    for way in ways:
+        if way not in WAYS:
+            raise UsageError(f"{way!r} is not one of {', '.join(WAYS)}")
+    return ",".join(dict.fromkeys(ways))
+
+
+def parse_pool(text: str) -> tuple[int, int]:
+    """`default`, `0:1`, or as a snapshot writes it `(0, 1)`."""
+    if text.strip() == "default":
+        return 0, 0
+    match = re.fullmatch(_POOL, text.strip())
+    if match is None:
+        raise UsageError(f"{text.strip()!r} is not a pool: give its two numbers (0:1), or default")
+    return int(match[1]), int(match[2])
+
+
+def parse_stream(text: str) -> int:
+    """A stream's number as a snapshot has it: decimal, or hexadecimal with 0x."""
+    try:
+        return int(text.strip(), 0)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a stream: give its number (0, 0x55d2c0)") from None
+
+
+def parse_limit(text: str) -> tuple[str, int]:
+    """`string_bytes=128M`: a limit's name and its new value; K, M and G are powers of 1,024."""
+    match = re.fullmatch(_LIMIT, text)
+    names = Limits.__struct_fields__
+    if match is None or match[1] not in names:
+        raise UsageError(f"{text!r} is not a limit: give NAME=N with one of {', '.join(names)}")
+    number = int(match[2]) * _POWERS[match[3]]
+    if not 0 < number < 2**63:
+        raise UsageError(f"{text!r}: a limit is a number from 1 to 2**63 - 1")
+    return match[1], number
+
+
+def parse_pattern(text: str) -> str:
+    """A regular expression that can be searched for, before a large file is read."""
+    from memreplay.analysis.selecting.filters import searches  # late: few filter
+
+    searches(text)
+    return text
+
+
+def parse_moment(text: str) -> Moment:
+    """`1200`, `1.5s`, `300ms`, `@1768990500.25` (since the epoch), `2026-01-21T10:15:00`."""
+    from datetime import datetime, timedelta, timezone  # late: few commands name a moment
+    from decimal import Decimal
+
+    text = text.strip()
+    if re.fullmatch(_EVENT, text):
+        return Moment("event", int(text))
+    if match := re.fullmatch(_ELAPSED, text):
+        return Moment("elapsed", int(Decimal(match[1]) * _UNITS[match[2]]))
+    if match := re.fullmatch(_EPOCH, text):
+        return Moment("time", int(Decimal(match[1]) * 1_000_000))
+    try:
+        at = datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a moment: give an event (1200), a time since the start (1.5s,"
+            " 300ms), @SECONDS since the epoch, or a UTC time (2026-01-21T10:15:00)"
+        ) from None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=timezone.utc)
+    since = at - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return Moment("time", since // timedelta(microseconds=1))
+
+
+def parse_when(text: str) -> When:
+    """`peak`, `peak:2`, `start`, `end`, `1200`, `1.5s`, `@SECONDS`, a UTC time, or an annotation:
+    `NAME`, `NAME#k`, each with `:end` or `:peak` where it is not its start that is meant."""
+    text = text.strip()
+    if text in ("start", "end"):
+        return When("end" if text == "end" else "start")
+    if match := re.fullmatch(r"peak(?::(\d{1,9}))?", text):
+        return When("peak", int(match[1] or 1))
+    if re.match(r"[\d@+.-]", text) or not text:
+        moment = parse_moment(text)
+        return When(moment.kind, moment.value)
+    return annotation(text)
+
+
+def annotation(text: str) -> When:
+    """`NAME`, `NAME#k`, `NAME:end`: where it begins unless it is said."""
+    name, _, edge = text.rpartition(":")
+    if name and edge in _EDGES:
+        return When("annotation", name=name, edge=edge)  # type: ignore[arg-type]
+    return When("annotation", name=text)
+
+
+def parse_address(text: str) -> When:
+    """`0x7f12a0000000`, `139…`, each with `#k`, or a block as PyTorch's viewer names it: the moment
+    at which it is allocated."""
+    bare = text.strip()
+    address, number = -1, None
+    if match := re.fullmatch(_ADDRESS, bare, re.ASCII):
+        address = int(match[1], 16 if match[1][:2] in ("0x", "0X") else 10)
+        number = match[2]
+    elif match := re.fullmatch(_VIEWER, bare, re.ASCII):
+        address = int(match["block"] or match["marked"] or match["bare"], 16)
+        number = match["number"]
+    elif re.fullmatch(_SEGMENT, bare, re.ASCII):
+        raise UsageError(
+            f"{text!r} is a segment in PyTorch's viewer, not a block: memreplay segments shows"
+            " segments"
+        )
+    if address < 0 or address >> 64:
+        raise UsageError(
+            f"{text!r} is not an address: give 0x7f12a0000000, or with #2, or a block as"
+            " PyTorch's viewer shows it, b7f12a0000000_2"
+        )
+    return When("address", address, name=number or None)

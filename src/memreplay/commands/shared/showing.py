@@ -1,0 +1,108 @@
+"""How a command shows what it found: which format, whole stacks or short ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.present import Report, trust_code
+from memreplay.declared import Field, Opt, Options
+
+if TYPE_CHECKING:
+    from memreplay.render.document import Document
+
+# Rows of holders take three lines: so many fit a screen. Programs get more.
+SCREEN_ROWS, JSON_ROWS = 10, 20
+
+_JSON = Opt("JSON, for programs (memreplay help json).", flag="--json")
+AS_JSON = Field("as_json", bool, False, False, False, _JSON, bool)
+"""The one option that no record has a field for: it's a value of another one."""
+
+Format = Annotated[
+    Literal["text", "json"],
+    Opt("Text for people, or JSON for programs.", "NAME", group="Output", rare=True),
+]
+PageFormat = Annotated[
+    Literal["text", "markdown", "json"],
+    Opt(
+        "For people, for a pull request or an issue, or for programs.",
+        group="Output",
+    ),
+]
+
+
+class Shown(Options, frozen=True):
+    """Text or JSON."""
+
+    format: Format = "text"
+
+
+class ShownFrames(Shown, frozen=True):
+    """Text with stacks, or JSON."""
+
+    all_frames: Annotated[
+        bool,
+        Opt(
+            "Show whole stacks, with PyTorch's, Python's and C++ frames.",
+            group="Output",
+            brief="Show whole stacks.",
+        ),
+    ] = False
+
+
+class ShownPage(Options, frozen=True):
+    """Text, JSON, or Markdown: of what people pass on."""
+
+    format: PageFormat = "text"
+
+
+R = TypeVar("R", bound=Report)
+ToDocument = Callable[..., "Document"]
+
+
+def text_of(
+    found: Any,
+    shown: Shown | ShownPage,
+    document: ToDocument,
+    *,
+    last: Callable[[Any], Document] | None = None,
+    indent: int | None = 2,
+    **settings: Any,
+) -> str:
+    """What was found, in the format that was asked for.
+
+    `document` makes a document of it, with `settings`; `last` says what to repeat below it where it
+    is long. `indent` is that of the JSON.
+    """
+    if shown.format == "json":
+        from memreplay.render.record_json import render_json  # late: text has no use for it
+
+        return render_json(found, indent=indent)
+    if isinstance(shown, ShownFrames):
+        settings["all_frames"] = shown.all_frames
+    made = document(found, **settings)
+    if shown.format == "markdown":
+        from memreplay.render.markdown import render_markdown  # late: few ask for it
+
+        return render_markdown(made)
+    return render_document(made, last=last(found) if last else ())
+
+
+def present(
+    file: str,
+    work: Callable[[], R],
+    shown: Shown | ShownPage,
+    document: ToDocument,
+    *,
+    strict: bool = False,
+    **settings: Any,
+) -> int:
+    """Write what `work`, which reads `file`, finds: the exit code of that, or of its error. The
+    settings are those of `text_of`."""
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        write(text_of(report, shown, document, **settings))
+        exit_code = trust_code(report, strict)
+    return exit_code
