@@ -1,8 +1,7 @@
 """The pickle machine: opcodes in, values on a stack, containers handed to shapes as they fill.
 
 It knows data only. An opcode that imports or calls ends in ERR_UNSAFE. An opcode is read whole or
-not at all: where the window ends inside one, the cursor stays before it and NEED_MORE asks for a
-refill.
+not at all: where the window ends inside one, the cursor stays before it, for a refill (NEED_MORE).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -676,8 +675,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             else:
                 if v.kind == V_SEGMENTS:
                     t.has_segments = t.bare_list
-                elif v.kind == V_OPAQUE:
-                    t.unwrapped = True    # it was the first value of a tuple
+                t.unwrapped |= v.kind == V_OPAQUE    # it was the first value of a tuple
                 if vm.protocol < 0:
                     vm.protocol = 1 if vm.binary else 0
                 pp[0] = p + 1
