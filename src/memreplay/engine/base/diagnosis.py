@@ -70,10 +70,26 @@ PLAIN = (
     "nothing was executed; a snapshot is plain data: if you made this file, write dicts, lists,"
     " numbers and texts instead"
 )
+# What Python itself calls for plain bytes and sets where the protocol has no opcode for them.
+WRITTEN_AS_CALLS = {"_codecs.encode"} | {
+    f"{module}.{name}"
+    for module in ("__builtin__", "builtins")
+    for name in ("bytes", "bytearray", "set", "frozenset")
+}
+NEWER = (
+    "nothing was executed; older protocols have bytes and sets only as calls: if you made this"
+    " file, write it with protocol 4 and without bytearrays"
+)
 STRANGE = (
     "nothing was executed; a memory snapshot never does this: do not unpickle this file, and ask"
     " for one that torch.cuda.memory._dump_snapshot(path) wrote"
 )
+
+
+def _unsafe_hint(detail: str) -> str:
+    if detail in WRITTEN_AS_CALLS:
+        return NEWER
+    return PLAIN if detail.partition(".")[0] in USUAL else STRANGE
 
 
 def opcode_name(code: int) -> str | None:
@@ -174,7 +190,7 @@ def diagnose(
             else "the pickle asks to load or call code",
             offset=offset,
             opcode=name,
-            hint=PLAIN if detail.partition(".")[0] in USUAL else STRANGE,
+            hint=_unsafe_hint(detail),
         )
     if code == ERR_OPCODE:
         if detail == "protocol":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
@@ -133,6 +134,10 @@ def test_salvage_is_offered_where_it_helps(events: int, segments: int, hint: str
         ("numpy.core.multiarray.scalar", "write dicts, lists, numbers and texts instead"),
         ("os.system", "do not unpickle this file, and ask for one that"),
         ("collectionsx.f", "do not unpickle this file, and ask for one that"),
+        ("__builtin__.bytes", "older protocols have bytes and sets only as calls"),
+        ("builtins.eval", "do not unpickle this file, and ask for one that"),
+        ("__builtin__.setattr", "do not unpickle this file, and ask for one that"),
+        ("_codecs.decode", "do not unpickle this file, and ask for one that"),
     ],
 )
 def test_what_to_do_about_a_refused_type(name: str, remedy: str) -> None:
@@ -165,3 +170,12 @@ def test_opcode_names() -> None:
     assert d.opcode_name(0x8D) == "BINUNICODE8"
     assert d.opcode_name(NO_OPCODE) is None
     assert d.opcode_name(NUL) is None
+
+
+@pytest.mark.parametrize("value", [b"x", b"", {1}, set(), frozenset({1}), bytearray(b"x")])
+def test_what_python_writes_as_calls_is_refused_with_what_to_do(value: object) -> None:
+    data = {"segments": [], "device_traces": [[]], "other": value}
+    with pytest.raises(mr.UnsafePickleError, match="write it with protocol 4"):
+        mr.open(pickle.dumps(data, 2))
+    if not isinstance(value, bytearray):
+        assert mr.open(pickle.dumps(data, 4)).has_events is False
