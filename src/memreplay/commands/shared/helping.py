@@ -57,7 +57,12 @@ GROUPS = {
 }
 
 
-HEADINGS = {"selection": "Selection", "reading": "Reading", "shown": "Output"}
+HEADINGS = {
+    "selection": "Selection",
+    "reading": "Reading",
+    "shown": "Output",
+    "output": "Output",
+}
 """By the names of the parameters that are records, the headings of their options."""
 
 

@@ -7,16 +7,47 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Annotated
 
 import click
 
+from memreplay.declared import Opt, Options
 from memreplay.errors import SnapshotError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.render.document import Document
 
 PIPE_WIDTH = 100
+
+Force = Annotated[
+    bool,
+    Opt(
+        "Write to a terminal, and overwrite a file that exists.",
+        brief="Replace what exists.",
+    ),
+]
+
+
+class Output(Options, frozen=True):
+    """Where a result goes, and whether it may replace what is there."""
+
+    output: Annotated[
+        str | None,
+        Opt(
+            "Write to this file, which is never left half-written.",
+            "OUT",
+            short="-o",
+            path="file",
+            brief="Write to this file.",
+        ),
+    ] = None
+    force: Force = False
+
+    def check(
+        self, read: Sequence[str] = (), *, binary: bool = False, picture: bool = False
+    ) -> None:
+        """Raise UsageError where the output should not go, as `check_output` does."""
+        check_output(self.output, force=self.force, picture=picture, binary=binary, read=read)
 
 
 def render_document(document: Document, *, last: Document = ()) -> str:

@@ -56,6 +56,19 @@ def test_colour(
     assert ("\x1b[" in output.render_document(DOCUMENT)) is colour
 
 
+def test_the_options_say_where_output_goes(tmp_path: Path) -> None:
+    read = tmp_path / "snap.pkl"
+    read.write_bytes(b"read")
+    there = tmp_path / "there"
+    there.write_bytes(b"old")
+    output.Output(output=str(tmp_path / "new")).check()
+    output.Output(output=str(there), force=True).check([str(read)])
+    with pytest.raises(UsageError, match="already exists; give --force to replace it"):
+        output.Output(output=str(there)).check()
+    with pytest.raises(UsageError, match="it is the snapshot that is read"):
+        output.Output(output=str(read), force=True).check([str(read)])
+
+
 @pytest.mark.parametrize("columns, widest", [("60", 60), ("160", 160), ("10", 40), ("x", 100)])
 def test_width(monkeypatch: pytest.MonkeyPatch, columns: str, widest: int) -> None:
     monkeypatch.setenv("COLUMNS", columns)
