@@ -230,8 +230,8 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         ),
         Asked(lambda: overview(snap), report_document, render_json),
         Asked(
-            lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
-            steps_document,
+            lambda: steps_report(snap, period=(None, 2)[dice % 2]),
+            partial(steps_document, top=top),
             render_json,
         ),
         Asked(

@@ -12,11 +12,12 @@ from memreplay.analysis.selecting.parsing import (
     parse_pool,
     parse_stream,
     parse_ways,
+    parse_when,
 )
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import WAYS, By, MeasureName
+from memreplay.snapshot.model import WAYS, By, MeasureName, When
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -36,6 +37,19 @@ TotalMemory = Annotated[
     ),
 ]
 """A card's memory in bytes."""
+
+At = Annotated[
+    When | None,
+    Opt(
+        "The moment: peak (peak:2 for the second), start, end, an event (1200), a time since the"
+        " start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation (NAME; NAME#2 for"
+        " the second of that name, NAME:end for its end, NAME:peak for the peak within it).",
+        "WHEN",
+        parse=parse_when,
+        brief="The moment: peak, end, an event (1200), a time (1.5s), an annotation.",
+    ),
+]
+"""A moment of the recording."""
 
 
 class Filters(

@@ -163,9 +163,8 @@ def steps(one: asked.StepsArguments, asking: Asking) -> Lines:
     annotation, period = one.annotation or None, one.period or None
 
     def work(snapshot: Snapshot) -> Document:
-        return steps_document(
-            steps_report(snapshot, selection, annotation=annotation, period=period)
-        )
+        found = steps_report(snapshot, selection, annotation=annotation, period=period)
+        return steps_document(found, top=selection.top)
 
     return _about(one, asking, work)
 

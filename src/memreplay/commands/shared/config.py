@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OWN = "memreplay.toml"
 PROJECT = "pyproject.toml"
 KEYS = ("category", "category_defaults", "gate", "project")
+# The options of a ConfigChoice, for commands whose answer no configuration changes.
+CHOICE = ("config_file", "no_config", "folders")
 MAX_BYTES = 1 << 20  # no configuration that a person wrote is longer
 
 

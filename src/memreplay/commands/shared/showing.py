@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from msgspec.structs import replace
+
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.output import render_document, write
 from memreplay.commands.shared.present import Report, trust_code
 from memreplay.declared import Field, Opt, Options
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.render.document import Document
 
 # Rows of holders take three lines: so many fit a screen. Programs get more.
@@ -56,6 +59,12 @@ class ShownPage(Options, frozen=True):
     """Text, JSON, or Markdown: of what people pass on."""
 
     format: PageFormat = "text"
+
+
+def folded(selection: Selection, shown: ShownFrames) -> Selection:
+    """The selection, in which stacks that look the same as text are one group: those that differ
+    only in frames that text leaves out."""
+    return replace(selection, fold=shown.format == "text" and not shown.all_frames)
 
 
 R = TypeVar("R", bound=Report)

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET
 
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.boundaries import find_steps
-from memreplay.analysis.steps.records import Found, Piece
+from memreplay.analysis.steps.records import Found, Piece, StepOptions
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
 from memreplay.errors import NothingToTellError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from typing_extensions import Unpack
 
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -30,38 +29,29 @@ LEAST_STEADY = 5  # steps among which one may be odd
 QUIET = 10  # steps without a rise that end the warm-up
 
 
-def steps_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    annotation: str | None = None,
-    period: int | None = None,
-    **choices: Unpack[Choices],
-) -> StepsReport:
+@takes(selection=Selection, options=StepOptions)
+def steps_report(snap: Snapshot, selection: Selection, options: StepOptions) -> StepsReport:
     """The steps of each device.
 
     Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
     is given they are found (docs/steps.md). Raises NothingToTellError when no device has any;
     UsageError when none has those that were asked for.
     """
-    selection = selected(selection, choices)
     devices = tuple(
         _device_steps(
             snap,
             usage,
-            find_steps(snap, usage, annotation=annotation, period=period),
+            find_steps(snap, usage, annotation=options.annotation, period=options.period),
             selection.strict,
         )
         for usage in chosen_usages(snap, selection)
     )
     if not any(device.steps for device in devices):
         why = devices[0].missing if devices else "the file has neither events nor segments"
-        asked = annotation is not None or period is not None
-        raise (UsageError if asked else NothingToTellError)(f"no steps: {why}")
+        raise (UsageError if options.given else NothingToTellError)(f"no steps: {why}")
     return StepsReport(
         file=snap.file,
         measure=selection.measure,
-        top=selection.top,
         devices=devices,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,

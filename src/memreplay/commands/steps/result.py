@@ -137,8 +137,6 @@ class DeviceSteps(OfBackend, frozen=True, kw_only=True):
 class StepsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
     """What `memreplay steps` found."""
 
-    text_only = ("top",)
-
     file: str
     measure: MeasureName
     pool: tuple[int, int] | None = None
@@ -146,5 +144,3 @@ class StepsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSteps, ...]
-    top: int
-    """How many steps a table has; 0 for all."""

@@ -27,21 +27,22 @@ ODD_SHOWN = 4
 LEAST_STEADY = 5  # steps among which one may be odd
 
 
-def steps_document(report: StepsReport) -> Document:
-    """A section a device: how the steps were found, what they are like, and a row for each."""
+def steps_document(report: StepsReport, *, top: int = 20) -> Document:
+    """A section a device: how the steps were found, what they are like, and a row for each, of
+    `top` steps; 0 for all."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     for device in report.devices:
-        blocks += _section(device, report)
+        blocks += _section(device, report, top)
     return tuple(blocks)
 
 
-def _section(device: DeviceSteps, report: StepsReport) -> list[Block]:
+def _section(device: DeviceSteps, report: StepsReport, top: int) -> list[Block]:
     if device.source is None:
         return [Heading((f"device {device.device}: no steps",)), Note(device.missing)]
     title = f"device {device.device}: {counted(len(device.steps), 'step')}"
     blocks: list[Block] = [Heading((title, f"{device.measure}, {trust_label(device)}"))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
-    blocks += _table(device, report.top)
+    blocks += _table(device, top)
     if device.source.taken_together > 1:
         together = counted(device.source.taken_together, "repetition")
         blocks.append(Note(f"there are so many that each step here is {together}"))

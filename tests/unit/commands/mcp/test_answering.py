@@ -184,16 +184,16 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
                 )
             ),
         ),
-        ("steps", {"file": LEAKY}, lambda: steps_document(mr.steps(opened(LEAKY), top=8))),
+        ("steps", {"file": LEAKY}, lambda: steps_document(mr.steps(opened(LEAKY)), top=8)),
         (
             "steps",
             {"file": LEAKY, "period": 100},
-            lambda: steps_document(mr.steps(opened(LEAKY), top=8, period=100)),
+            lambda: steps_document(mr.steps(opened(LEAKY), period=100), top=8),
         ),
         (
             "steps",
             {"file": LEAKY, "annotation": "ProfilerStep"},
-            lambda: steps_document(mr.steps(opened(LEAKY), top=8, annotation="ProfilerStep")),
+            lambda: steps_document(mr.steps(opened(LEAKY), annotation="ProfilerStep"), top=8),
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_options(runner: CliRunner, path: str, options: list[str], steps: int) -
     "options, words",
     [
         (["--step-annotation", "x"], "no annotation 'x'; there are: ProfilerStep, Optimizer.step"),
-        (["--period", "0"], "0 is not in the range"),
+        (["--period", "0"], "0 is below 1"),
         (["--period", "9999"], "are not two periods of 9999"),
         (["--period", "9", "--step-annotation", "x"], "by an annotation or by a period"),
         (["--pool", "3:4"], "device 0 has no pool 3:4"),

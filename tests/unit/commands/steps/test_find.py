@@ -33,7 +33,7 @@ def builder(works: list[int], keeps: list[int] | None = None) -> SnapshotBuilder
 
 
 def device_of(made: SnapshotBuilder, **options: object) -> DeviceSteps:
-    report = steps_report(mr.open(build.dump(made.build())), **options)  # type: ignore[arg-type]
+    report = steps_report(mr.open(build.dump(made.build())), **options)
     (device,) = report.devices
     return device
 
@@ -71,7 +71,7 @@ def test_a_range_counts_events_in_the_whole_trace() -> None:
 @pytest.mark.parametrize("measure", ["held", "active", "allocated", "reserved"])
 def test_other_measures(measure: str) -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=8)))
-    (device,) = steps_report(snap, measure=measure).devices  # type: ignore[arg-type]
+    (device,) = steps_report(snap, measure=measure).devices
     usage = snap.replay().measure(measure)  # type: ignore[arg-type]
     for step in device.steps:
         high = usage.highest(step.first_event - 1, step.last_event)

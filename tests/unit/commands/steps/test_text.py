@@ -17,13 +17,13 @@ from memreplay.render.plain import render_plain
 
 
 @cache
-def report(top: int = 6, annotations: str = "profiler") -> StepsReport:
+def report(annotations: str = "profiler") -> StepsReport:
     options = leaky.Options(steps=30, evaluate_every=9, annotations=annotations)
-    return steps_report(mr.open(leaky.snapshot_bytes(options)), top=top)
+    return steps_report(mr.open(leaky.snapshot_bytes(options)))
 
 
-def text(found: StepsReport, width: int = 80) -> str:
-    return render_plain(steps_document(found), width=width)
+def text(found: StepsReport, width: int = 80, top: int = 6) -> str:
+    return render_plain(steps_document(found, top=top), width=width)
 
 
 def found_by(source: StepSource, **changes: object) -> str:
@@ -34,7 +34,7 @@ def found_by(source: StepSource, **changes: object) -> str:
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_it_fits(width: int) -> None:
-    assert all(len(line) <= width for line in text(report(0), width).splitlines())
+    assert all(len(line) <= width for line in text(report(), width, top=0).splitlines())
 
 
 def test_text() -> None:
@@ -50,7 +50,7 @@ def test_text() -> None:
 
 
 def test_all_rows() -> None:
-    whole = text(report(0))
+    whole = text(report(), top=0)
     assert "…" not in whole
     assert "left out" not in whole
 
@@ -59,7 +59,7 @@ def test_a_peak_before_the_range_is_at_its_start() -> None:
     (device,) = report().devices
     steps = tuple(replace(device.steps[0], peak_event=at) for at in (699, 700, -1))
     made = replace(device, first_event=700, steps=steps, odd=(), steady=None)
-    rows = [line.split() for line in text(replace(report(0), devices=(made,)), 120).splitlines()]
+    rows = [line.split() for line in text(replace(report(), devices=(made,)), 120).splitlines()]
     shown = [row for row in rows if row[:1] == [str(steps[0].index)]]
     assert ["start" in row for row in shown] == [True, False, True]
     assert "700" in shown[1]
