@@ -49,7 +49,7 @@ def test_the_options_of_a_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "inner"), [({"deep": 1}, None), ({"deep": 2}, Inner(deep=2)), ({}, None)]
+    "given, inner", [({"deep": 1}, None), ({"deep": 2}, Inner(deep=2)), ({}, None)]
 )
 def test_a_record_of_values(given: dict[str, int], inner: Inner | None) -> None:
     values = {"first": "x", "asked": True, "other": 5, **given}

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.answering import takes
+from memreplay.analysis.selecting.selection import Selection, TotalMemory
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report
@@ -22,12 +23,11 @@ from memreplay.commands.report.advice import advice_of, facts_of
 from memreplay.commands.report.advice_words import advice_words, next_commands
 from memreplay.commands.report.result import DeviceOverview, Overview, PeakStep, Unused
 from memreplay.commands.steps.find import steps_report
+from memreplay.declared import Options
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.commands.oom.result import DeviceOoms, OomReport
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.commands.steps.result import DeviceSteps
@@ -43,20 +43,21 @@ _REMARK = re.compile(r" \([^()]*\)")
 T = TypeVar("T")
 
 
-def overview(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    total_memory: int | None = None,
-    **choices: Unpack[Choices],
-) -> Overview:
+class ReportOptions(Options, frozen=True):
+    """What the file doesn't say."""
+
+    total_memory: TotalMemory = None
+
+
+@takes(selection=Selection, options=ReportOptions)
+def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Overview:
     """What each command says of the snapshot, a part that does not apply left out with the reason.
 
     `total_memory` is the card's, in bytes. With `fold` stacks that look alike to people are one
     holder, as in `memreplay peak`. Raises UsageError where the file says that the card has
     more than that.
     """
-    selection = selected(selection, choices)
+    total_memory = options.total_memory
     holders = replace(selection, top=HOLDERS, fold=False)
     others = replace(holders, top=OTHERS)
     missing: dict[str, str] = {}
@@ -103,13 +104,12 @@ def overview(
     devices = [
         _device(
             snap,
-            one,
-            looks,
-            {name: found.get(one.device) for name, found in parts.items()},
+            seen,
+            {name: found.get(seen[0].device) for name, found in parts.items()},
             missing,
             (grouper, plain),
         )
-        for one, looks in zip(peak.devices, folded.devices, strict=True)
+        for seen in zip(peak.devices, folded.devices, strict=True)
     ]
     return Overview(
         file=snap.file,
@@ -126,12 +126,14 @@ def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
 
 def _device(
     snap: Snapshot,
-    peak: DevicePeak,
-    folded: DevicePeak,
+    peaks: tuple[DevicePeak, DevicePeak],
     parts: dict[str, Any],
     missing: dict[str, str],
     groupers: tuple[Grouper, Grouper],
 ) -> DeviceOverview:
+    """What is found of a device; its peak as it's shown and folded, the groupers with the rules
+    that were given and the default ones."""
+    peak, folded = peaks
     grouper, plain = groupers
     replay = snap.replay(peak.device)
     why = dict(missing)

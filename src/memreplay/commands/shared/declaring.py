@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic from click 8.4 on only
 
+_EVERYTHING: Mapping[str, Iterable[str]] = {}
 MOST = 2**63 - 1  # more than there is of anything
 # A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
 _PATH = click.Path(allow_dash=True, readable=False, path_type=str)
@@ -59,6 +60,7 @@ def as_command(
     examples: Sequence[str],
     exits: Mapping[int, str] | None = None,
     without: Iterable[str] = (),
+    only: Mapping[str, Iterable[str]] = _EVERYTHING,
     words: Mapping[str, str] | None = None,
     screen: bool = False,
     rules: bool = False,
@@ -66,13 +68,16 @@ def as_command(
 ) -> Callable[[Callable[..., int]], click.Command]:
     """A click command of a function.
 
-    `without` names the fields of its records that it has no option for, `words` says what a field
+    `without` names the fields of its records that it has no option for, `only` those of a record
+    that it has options for, by the name of the record's parameter: `{"selection": ("strict",)}`.
+    `words` says what a field
     means here, where that isn't what its record says. With `screen`, text shows as many rows as fit
     a screen unless --top says more. With `rules`, the selection has the rules of categories
     whatever it groups by. `exits` says what exit codes mean besides those of every command;
     `after` ends the help.
     """
     absent = frozenset(without)
+    chosen = {one: frozenset(names) for one, names in only.items()}
     said = words or {}
 
     def decorated(function: Callable[..., int]) -> click.Command:
@@ -84,7 +89,7 @@ def as_command(
         ]
         for one, kind in records.items():
             for field in declared(kind):
-                if field.name not in absent:
+                if field.name not in absent and (one not in chosen or field.name in chosen[one]):
                     heading = HEADINGS.get(one, OWN)
                     params += _options(field, heading, said.get(field.name), screen=screen)
         _check_names(name, params)

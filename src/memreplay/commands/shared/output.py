@@ -50,6 +50,48 @@ class Output(Options, frozen=True):
         check_output(self.output, force=self.force, picture=picture, binary=binary, read=read)
 
 
+class Output(Options, frozen=True):
+    """Where a result goes: stdout, or a file."""
+
+    output: Annotated[
+        str | None,
+        Opt(
+            "Write to this file, which is never left half-written.",
+            "OUT",
+            short="-o",
+            path="file",
+            group="Output",
+            brief="Write to this file.",
+        ),
+    ] = None
+    force: Annotated[
+        bool,
+        Opt(
+            "Replace OUT if it exists; write to a terminal even if the output is long.",
+            group="Output",
+            brief="Replace OUT if it exists.",
+        ),
+    ] = False
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file that was named."""
+        return self.output not in (None, "-")
+
+    def check_file(self, read: Sequence[str]) -> None:
+        """Raise UsageError where a file that was named shouldn't be written."""
+        if self.output is not None:
+            check_output(self.output, force=self.force, read=read)
+
+    def write(self, text: str) -> None:
+        """Write `text` as lines: into the file, else as `write` does."""
+        if not self.is_file:
+            write(text)
+            return
+        with byte_output(self.output) as out:
+            out.write(f"{text}\n".encode("utf-8", "replace"))
+
+
 def render_document(document: Document, *, last: Document = ()) -> str:
     """The document as text, coloured or plain, as wide as COLUMNS says or the terminal is.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from msgspec.structs import replace
 
 from memreplay.commands.shared.errors import attempt
-from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.output import PIPE_WIDTH, Output, render_document
 from memreplay.commands.shared.present import Report, trust_code
 from memreplay.declared import Field, Opt, Options
 
@@ -69,6 +69,7 @@ def folded(selection: Selection, shown: ShownFrames) -> Selection:
 
 R = TypeVar("R", bound=Report)
 ToDocument = Callable[..., "Document"]
+STDOUT = Output()
 
 
 def text_of(
@@ -78,12 +79,13 @@ def text_of(
     *,
     last: Callable[[Any], Document] | None = None,
     indent: int | None = 2,
+    plain: bool = False,
     **settings: Any,
 ) -> str:
     """What was found, in the format that was asked for.
 
     `document` makes a document of it, with `settings`; `last` says what to repeat below it where it
-    is long. `indent` is that of the JSON.
+    is long. `indent` is that of the JSON. `plain` is text for a file, whatever stdout is.
     """
     if shown.format == "json":
         from memreplay.render.record_json import render_json  # late: text has no use for it
@@ -96,6 +98,10 @@ def text_of(
         from memreplay.render.markdown import render_markdown  # late: few ask for it
 
         return render_markdown(made)
+    if plain:
+        from memreplay.render.plain import render_plain  # late: most text goes to stdout
+
+        return render_plain(made, width=PIPE_WIDTH)
     return render_document(made, last=last(found) if last else ())
 
 
@@ -106,12 +112,14 @@ def present(
     document: ToDocument,
     *,
     strict: bool = False,
+    output: Output = STDOUT,
     **settings: Any,
 ) -> int:
     """Write what `work`, which reads `file`, finds: the exit code of that, or of its error. The
     settings are those of `text_of`."""
+    output.check_file([file])
     report, exit_code = attempt(file, work)
     if report is not None:
-        write(text_of(report, shown, document, **settings))
+        output.write(text_of(report, shown, document, plain=output.is_file, **settings))
         exit_code = trust_code(report, strict)
     return exit_code

@@ -52,7 +52,7 @@ def test_filters_are_choices_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "error"),
+    "choices, error",
     [
         ({"windows": 4}, "windows counts from 5; there is no 4"),
         ({"windows": 10}, "windows goes up to 9, and 10 was given"),
