@@ -49,30 +49,6 @@ class Output(Options, frozen=True):
         """Raise UsageError where the output should not go, as `check_output` does."""
         check_output(self.output, force=self.force, picture=picture, binary=binary, read=read)
 
-
-class Output(Options, frozen=True):
-    """Where a result goes: stdout, or a file."""
-
-    output: Annotated[
-        str | None,
-        Opt(
-            "Write to this file, which is never left half-written.",
-            "OUT",
-            short="-o",
-            path="file",
-            group="Output",
-            brief="Write to this file.",
-        ),
-    ] = None
-    force: Annotated[
-        bool,
-        Opt(
-            "Replace OUT if it exists; write to a terminal even if the output is long.",
-            group="Output",
-            brief="Replace OUT if it exists.",
-        ),
-    ] = False
-
     @property
     def is_file(self) -> bool:
         """Whether it is a file that was named."""
