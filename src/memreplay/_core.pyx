@@ -351,7 +351,7 @@ cdef class Tables:
             return node.kind == _value.V_TRUE
         if node.kind == _value.V_PAIR:
             return list(self.pool(node.idx))
-        if node.kind == _value.V_OPAQUE and node.idx == _value.UNKEPT:
+        if node.kind == _value.V_OPAQUE and node.num == _value.UNKEPT:
             raise error_of(&self.t.unkept)
         return None
 

@@ -393,3 +393,17 @@ def test_a_device_whose_events_say_that_something_was_there_is_used() -> None:
 def test_a_device_with_a_segment_alone_is_used() -> None:
     made = unused_beside().segment(0x7000, 1 << 21, device=0)
     assert mr.open(build.dump(made.build())).devices == (0, 2)
+
+
+@pytest.mark.parametrize("before", range(6))
+def test_a_tuple_in_what_is_kept_is_no_flaw(before: int) -> None:
+    """However many unknown lists and tuples there were before."""
+    frame = {"name": "f"}
+    for key in ("allocator_settings", "memreplay"):
+        for value in ({"x": (frame,)}, {"x": (frame, [])}, {"x": ((), ())}):
+            other = [([dict(frame)], (dict(frame),)) for _ in range(before)]
+            whole = {"other": other, "segments": [], key: value, "shared": [frame]}
+            snap = mr.open(pickle.dumps({**whole, "device_traces": [[]]}, 4))
+            assert not snap.notes_flaw
+            assert snap.settings == snap.kept("settings") or key == "memreplay"
+            assert list(snap.kept("settings" if key != "memreplay" else key)) == ["x"]  # type: ignore[call-overload]

@@ -112,7 +112,7 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
             if put_string(t, item.key) < 0 or put(t, b": ") < 0:
                 return -1
         if item.kind != V_NODE_LIST and item.kind != V_NODE_DICT:
-            if item.kind == V_OPAQUE and item.idx == UNKEPT:
+            if item.kind == V_OPAQUE and item.num == UNKEPT:
                 return NOT_KEPT
             if put_scalar(t, item.kind, item.num, item.idx) < 0:
                 return -1

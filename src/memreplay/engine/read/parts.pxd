@@ -219,7 +219,8 @@ cdef inline int keep_or_mark(Tables* t, Value* v) noexcept nogil:
         t.unkept.offset = t.read_bytes
     t.status.code = OK
     v.kind = V_OPAQUE
-    v.idx = UNKEPT
+    v.idx = 0
+    v.num = UNKEPT
     return OK
 
 

@@ -15,7 +15,7 @@ cdef enum Kind:
     V_BIG = 7            # an integer that 64 bits do not hold
     V_FLOAT = 8          # num: the bits of the double
     V_OPAQUE = 9         # data that no snapshot needs; idx: of a tuple of frames, as V_SKIP_LIST;
-                         # FILLED_FIRST; UNKEPT; or 0
+                         # FILLED_FIRST; or 0
     V_STR = 10           # idx: string id
     V_PAIR = 11          # idx: pair id (a tuple of two integers: a pool id)
     V_STACK = 12         # idx: stack id (a frames list that is complete)
@@ -49,7 +49,7 @@ cdef extern from *:
 
 cdef enum:
     FILLED_FIRST = 1     # an unknown list that a list or a dict is which was filled before made
-    UNKEPT = 2           # stands in a kept value for what can't be kept
+    UNKEPT = 1           # `num` of what stands in a kept value for what can't be kept
 
 cdef enum:
     DICTS = ((1 << 14) | (1 << 16) | (1 << 17) | (1 << 19) | (1 << 21) | (1 << 23) | (1 << 26)
