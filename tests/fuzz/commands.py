@@ -164,7 +164,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(
-            lambda: modules_report(snap, measure=of_blocks, when=when, depth=dice % 4, top=top),
+            lambda: modules_report(snap, measure=of_blocks, at=when, depth=dice % 4, top=top),
             modules_document,
             render_json,
         ),
@@ -183,7 +183,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
                 top=top,
                 filters=filters,
                 sort=SORTS[dice // 64 % len(SORTS)],
-                threshold=dice % 3,
+                temporary=dice % 3,
             ),
             allocations_document,
             render_json,

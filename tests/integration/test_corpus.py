@@ -115,7 +115,7 @@ def test_allocations_equal_slow_sums(corpus_file: Path) -> None:
     snap = mr.open(corpus_file)
     measures: tuple[MeasureName, ...] = ("requested", "held")
     for measure in measures:
-        report = allocations_report(snap, measure=measure, by="size", top=0, threshold=1)
+        report = allocations_report(snap, measure=measure, by="size", top=0, temporary=1)
         for found in report.devices:
             events = oracle.trace_of(snapshot, found.device)
             lives = oracle_allocations.lives(snapshot, found.device, measure)

@@ -59,7 +59,7 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
     ),
     "leaks": (lambda snap: mr.leaks(snap, measure="held"), LEAKY, "--measure held"),
     "modules": (
-        lambda snap: mr.modules(snap, when=mr.When("end"), depth=3, sort="gradients", top=4),
+        lambda snap: mr.modules(snap, at=mr.When("end"), depth=3, sort="gradients", top=4),
         RECORDED,
         "--at end --depth 3 --sort gradients --top 4",
     ),

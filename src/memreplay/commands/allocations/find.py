@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import asdict
 
 from memreplay.analysis.groups.dimensions import NO_SIZE
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.allocations.result import (
     AllocationGroup,
@@ -22,13 +23,12 @@ from memreplay.commands.allocations.result import (
     SizeClass,
     TimeClass,
 )
+from memreplay.declared import Opt, Options
 from memreplay.engine.query import _churn
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import AllocationsSort
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -51,29 +51,49 @@ class _Row(NamedTuple):
     lifetime_us: int
 
 
+class AllocationsOptions(Options, frozen=True):
+    """Which groups come first, and what is temporary."""
+
+    sort: Annotated[
+        AllocationsSort,
+        Opt(
+            "Which groups come first: those with the most bytes, allocations or temporary"
+            " allocations, or those that live longest.",
+            "COLUMN",
+            brief="bytes, count, temporary or mean-lifetime: what comes first.",
+        ),
+    ] = "bytes"
+    temporary: Annotated[
+        int,
+        Opt(
+            "Count an allocation as temporary if at most N others are made before it is freed.",
+            "N",
+            least=0,
+            shown="0",
+            brief="Temporary: freed before more than N others are made.",
+        ),
+    ] = 0
+
+
+@takes(selection=Selection, options=AllocationsOptions)
 def allocations_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    sort: AllocationsSort = "bytes",
-    threshold: int = 0,
-    all_frames: bool = False,
-    **choices: Unpack[Choices],
+    snap: Snapshot, selection: Selection, options: AllocationsOptions
 ) -> AllocationsReport:
     """Every allocation of the events that were read, of each device that has any data.
 
-    `sort` says which groups come first. `threshold` is how many others may be made on the device
+    `sort` says which groups come first. `temporary` is how many others may be made on the device
     while a temporary allocation lives. `top` cuts the groups (0: all of them). With `pool` or
     `stream` only that one counts; devices that have it not are left out. Raises UsageError for
     reserved memory, which is of segments, and for a pool or stream that is not there.
 
-    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
-    as text, which then shows whole stacks.
+    With `fold` stacks that differ only in plumbing are one group.
     """
-    selection = selected(selection, choices)
     by = selection.by or "stack"
     if selection.measure == "reserved":
-        raise UsageError("reserved memory consists of segments, not of allocations: see segments")
+        raise UsageError(
+            "reserved memory consists of segments, not of allocations: memreplay fragmentation"
+            " --segments shows them"
+        )
     if selection.filters is not None and selection.filters.only_carried:
         raise UsageError(
             "what was carried over was not allocated in the recording: nothing would be left"
@@ -84,18 +104,14 @@ def allocations_report(
         file=snap.file,
         measure=selection.measure,
         by=by,
-        sort=sort,
-        temporary_threshold=threshold,
+        sort=options.sort,
+        temporary_threshold=options.temporary,
         pool=selection.pool,
         stream=selection.stream,
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        all_frames=all_frames,
-        devices=tuple(
-            _device(snap, usage, grouper, sort, selection.top, threshold, selection.strict)
-            for usage in usages
-        ),
+        devices=tuple(_device(snap, usage, grouper, selection, options) for usage in usages),
     )
 
 
@@ -103,16 +119,17 @@ def _device(
     snap: Snapshot,
     usage: Usage,
     grouper: Grouper,
-    sort: AllocationsSort,
-    top: int,
-    threshold: int,
-    strict: bool,
+    selection: Selection,
+    options: AllocationsOptions,
 ) -> DeviceAllocations:
     replay = usage.replay
-    found = _churn.allocations(usage.native, grouper.keys(usage), sort, top, min(threshold, MOST))
+    temporary = min(options.temporary, MOST)
+    found = _churn.allocations(
+        usage.native, grouper.keys(usage), options.sort, selection.top, temporary
+    )
     whole = _Row(*found["whole"])
     rows = [_Row(*row) for row in found["rows"]]
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
     times = found["times"]
     lifetimes_us = found["lifetimes_us"]
     ended = whole.made - whole.live_count

@@ -208,8 +208,6 @@ class AllocationsReport(
 ):
     """What `memreplay allocations` found."""
 
-    text_only = ("all_frames",)
-
     file: str
     measure: MeasureName
     by: By
@@ -223,5 +221,3 @@ class AllocationsReport(
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceAllocations, ...]
-    all_frames: bool = False
-    """Whether whole stacks are shown."""

@@ -50,17 +50,17 @@ _INSTEAD = {
 }
 
 
-def allocations_document(report: AllocationsReport) -> Document:
+def allocations_document(report: AllocationsReport, *, all_frames: bool = False) -> Document:
     """The file, then a section a device: how much, of what sizes, for how long, and by whom."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for found in report.devices:
-        blocks += _section(found, report)
+        blocks += _section(found, report, all_frames)
     return tuple(blocks)
 
 
-def _section(found: DeviceAllocations, report: AllocationsReport) -> list[Block]:
+def _section(found: DeviceAllocations, report: AllocationsReport, all_frames: bool) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found))]
     if found.trace_events == 0 and "no_events" not in found.reasons:
         return blocks
@@ -68,7 +68,7 @@ def _section(found: DeviceAllocations, report: AllocationsReport) -> list[Block]
         blocks.append(Pairs(_pairs(found, report)))
     if found.total.count:
         blocks.append(Beside((_sizes_table(found), _lifetimes_table(found))))
-        blocks.append(_groups_table(found, report))
+        blocks.append(_groups_table(found, report, all_frames))
     elif report.filters:
         blocks.append(Note(NOTHING_LEFT))
     if found.total.count and found.lifetimes_us is None:
@@ -268,10 +268,10 @@ def _histogram(title: str, rows: Sequence[tuple[str, Sequence[_Class]]], whole: 
 # ---- groups
 
 
-def _groups_table(found: DeviceAllocations, report: AllocationsReport) -> Table:
+def _groups_table(found: DeviceAllocations, report: AllocationsReport, all_frames: bool) -> Table:
     timed = found.lifetimes_us is not None
     rows = [
-        group_row(one, report.by, all_frames=report.all_frames, more=_more(one, timed))
+        group_row(one, report.by, all_frames=all_frames, more=_more(one, timed))
         for one in found.groups
     ]
     rows = told_apart(rows, found.groups)

@@ -88,7 +88,6 @@ def _as_oom(report: DryrunReport, file: str) -> OomReport:
         by="stack",
         truncated=False,
         devices=report.oom,
-        all_frames=False,
         chosen=max((one.number for device in report.oom for one in device.ooms), default=1),
     )
 

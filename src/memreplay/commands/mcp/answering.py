@@ -102,7 +102,7 @@ def oom(one: asked.OomArguments, asking: Asking) -> Lines:
     selection, total = _selection(one, asking, fold=True), _size(one.total_memory)
 
     def work(snapshot: Snapshot) -> Document:
-        found = oom_report(snapshot, selection, number=one.oom, most=LISTED, total_bytes=total)
+        found = oom_report(snapshot, selection, number=one.oom, most=LISTED, total_memory=total)
         return oom_document(found)
 
     return _about(one, asking, work)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET
 
 from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import At, Selection
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.modules.result import DeviceModules, ModuleBytes, ModulesReport, ModulesSort
 from memreplay.commands.modules.tree import NO_MODULE, ModuleTree
+from memreplay.declared import Opt, Options
 from memreplay.engine.query import _groups
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.model import When
@@ -19,7 +21,6 @@ from memreplay.snapshot.model import When
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
 
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.replay import Usage
@@ -50,27 +51,43 @@ NOT_RECORDED = (
 )
 
 
-def modules_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    when: When = PEAK,
-    depth: int = 0,
-    sort: ModulesSort = "total",
-    **choices: Unpack[Choices],
-) -> ModulesReport:
-    """What each module held of each device's live set at the moment `when`.
+class ModulesOptions(Options, frozen=True):
+    """Which modules, in which order, and at which moment."""
+
+    at: At = None
+    """The moment; None for the peak."""
+    depth: Annotated[
+        int,
+        Opt(
+            "List modules down to this depth, 1 for whole models; 0 for all.",
+            "N",
+            least=0,
+            brief="List modules down to this depth; 0 for all.",
+        ),
+    ] = 0
+    sort: Annotated[
+        ModulesSort,
+        Opt(
+            "Which modules come first, and are kept by --top: those that hold most in all, of one"
+            " column, or at their peak; or the order of the model.",
+            "COLUMN",
+            brief="total, parameters, gradients, activations, …: what comes first.",
+        ),
+    ] = "total"
+
+
+@takes(selection=Selection, options=ModulesOptions)
+def modules_report(snap: Snapshot, selection: Selection, options: ModulesOptions) -> ModulesReport:
+    """What each module held of each device's live set at the moment `at`.
 
     `depth` and `top` cut the modules, of which `sort` says which come first; `by` and `rules` say
     nothing here. Raises NothingToTellError for a snapshot that memreplay's recorder did not record,
     UsageError for reserved memory, which is of no module, and for a moment that a device does not
     have.
     """
-    selection = selected(selection, choices)
+    when = options.at or PEAK
     if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which are of no module")
-    if depth < 0:
-        raise UsageError(f"depth counts from 1, or is 0 for all; there is no {depth}")
     if selection.device is not None:
         snap.check_device(selection.device)
     if snap.recorded is None:
@@ -78,15 +95,15 @@ def modules_report(
         raise NothingToTellError(
             f"what memreplay's recorder noted cannot be used: {flaw}" if flaw else NOT_RECORDED
         )
-    noted = Noted(snap.recorded, depth)
+    noted = Noted(snap.recorded, options.depth)
     return ModulesReport(
         file=snap.file,
         measure=selection.measure,
         moment=when,
-        depth=depth,
-        sort=sort,
+        depth=options.depth,
+        sort=options.sort,
         devices=tuple(
-            device_modules(snap, usage, resolve(snap, usage, when), noted, selection, sort)
+            _device(snap, usage, noted, selection, options)
             for usage in chosen_usages(snap, selection)
         ),
         pool=selection.pool,
@@ -141,12 +158,13 @@ class Noted:
         return _groups.row_keys(usage.replay.native, of_events.data, of_carried.data)
 
 
-def device_modules(
-    snap: Snapshot, usage: Usage, event: int, noted: Noted, selection: Selection, sort: ModulesSort
+def _device(
+    snap: Snapshot, usage: Usage, noted: Noted, selection: Selection, options: ModulesOptions
 ) -> DeviceModules:
-    """The live set of one device after one event, by modules."""
+    """The live set of one device at the moment that was asked for, by modules."""
     import numpy as np
 
+    event, sort = resolve(snap, usage, options.at or PEAK), options.sort
     replay, tree = usage.replay, noted.tree
     keys = noted.keys(usage, np.arange(len(noted.node)))
     found, _, whole, count = keys.sums(usage.listed(event), usage.native, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -12,8 +12,9 @@ from memreplay.analysis.groups.asking import asker_of
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection, TotalMemory
 from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.oom.deciding import Deciding
 from memreplay.commands.oom.outlook import Looking
@@ -28,12 +29,11 @@ from memreplay.commands.oom.result import (
     Remedy,
     RemedyName,
 )
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 from memreplay.snapshot.recorded_allocator import segment_bytes
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.engine.query._blockmap import BlockMap
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -59,43 +59,39 @@ class _Asked(NamedTuple):
         return max(0, self.needed - self.free)
 
 
-def oom_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    number: int = 1,
-    most: int = 0,
-    total_bytes: int | None = None,
-    all_frames: bool = False,
-    **choices: Unpack[Choices],
-) -> OomReport:
+class OomOptions(Options, frozen=True):
+    """Which of the requests that failed, and on which card."""
+
+    number: Annotated[
+        int,
+        Opt(
+            "Explain the N-th request that failed; 0 for all of them.",
+            "N",
+            flag="--oom",
+            least=0,
+        ),
+    ] = 1
+    most: int = 0
+    """How many of a device are examined, the first ones, besides the one to explain; 0 for all."""
+    total_memory: TotalMemory = None
+
+
+@takes(selection=Selection, options=OomOptions)
+def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> OomReport:
     """The out-of-memory events of every device that was read.
 
-    `number` is the one to tell in detail (0: all); with it, of each device the first `most` are
-    told (0: all of them). `total_bytes` is the memory of the card where it is known. Raises
+    `number` is the one to explain in detail (0: all); with it, of each device the first `most` are
+    told (0: all of them). `total_memory` is that of the card where it is known, in bytes. Raises
     UsageError where no device has so many, or where the card is said to be smaller than what was
-    seen of it.
-
-    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
-    as text, which then shows whole stacks.
+    seen of it. With `fold` stacks that differ only in plumbing are one group.
     """
-    selection = selected(selection, choices)
-    by = selection.by or "stack"
+    by, number = selection.by or "stack", options.number
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     # What blocks goes by code: a pool or stream is where it lies.
     pinning = Grouper(snap, "stack", fold=selection.fold) if by in ("pool", "stream") else grouper
+    groupers = _Groupers(grouper, pinning, selection.top)
     devices = tuple(
-        _device(
-            snap,
-            snap.replay(device),
-            grouper,
-            pinning,
-            number,
-            most,
-            total_bytes,
-            selection.top,
-            selection.strict,
-        )
+        _device(snap, snap.replay(device), groupers, options, strict=selection.strict)
         for device in chosen_devices(snap, selection)
     )
     found = max((device.ooms_total for device in devices), default=0)
@@ -115,22 +111,22 @@ def oom_report(
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
         devices=devices,
-        all_frames=all_frames,
         chosen=number,
     )
 
 
+class _Groupers(NamedTuple):
+    """What groups the allocations that are live, and those that block segments."""
+
+    live: Grouper
+    blocking: Grouper
+    top: int
+
+
 def _device(
-    snap: Snapshot,
-    replay: Replay,
-    grouper: Grouper,
-    pinning: Grouper,
-    number: int,
-    most: int,
-    total_bytes: int | None,
-    top: int,
-    strict: bool,
+    snap: Snapshot, replay: Replay, groupers: _Groupers, options: OomOptions, *, strict: bool
 ) -> DeviceOoms:
+    number, most, total_bytes = options.number, options.most, options.total_memory
     events = replay.events_of("oom")
     free = _device_free(replay, events)
     seen = _seen(replay, events, free)
@@ -144,7 +140,7 @@ def _device(
     if known is not None and seen is not None and known < seen:
         known = None  # what the file says of it cannot be
     card = seen if known is None else known
-    one = _Telling(snap, replay, grouper, pinning, card, known is not None, top)
+    one = _Telling(snap, replay, groupers, card, card_known=known is not None)
     return DeviceOoms(
         device=replay.device,
         first_event=replay.first_event,
@@ -221,18 +217,15 @@ class _Telling:
         self,
         snap: Snapshot,
         replay: Replay,
-        grouper: Grouper,
-        pinning: Grouper,
+        groupers: _Groupers,
         card: int | None,
+        *,
         card_known: bool,
-        top: int,
     ) -> None:
         self.replay = replay
-        self.grouper = grouper
-        self.pinning = pinning
+        self.grouper, self.pinning, self.top = groupers
         self.card = card
         self.card_known = card_known
-        self.top = top
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
         self.looking = Looking(snap, replay, self.deciding)

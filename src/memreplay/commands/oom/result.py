@@ -235,14 +235,12 @@ class DeviceOoms(OfBackend, frozen=True, kw_only=True):
 class OomReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.oom/1"):
     """What `memreplay oom` found."""
 
-    text_only = ("all_frames", "chosen")
+    text_only = ("chosen",)
 
     file: str
     by: By
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOoms, ...]
-    all_frames: bool = False
-    """Whether whole stacks are shown."""
     chosen: int = 1
     """The number of the event to tell in detail; 0 for all."""

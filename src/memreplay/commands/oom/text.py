@@ -12,6 +12,7 @@ from memreplay.render.reasons import notes_of, reason_notes
 from memreplay.render.trust import seen_words, trust_label
 from memreplay.render.units import count, counted, size, time_utc
 from memreplay.snapshot.backends import spoken
+from memreplay.snapshot.model import By
 
 LISTED = 20  # ooms that stand in the list before the one in detail
 
@@ -77,8 +78,11 @@ AT_PEAK = 0.9
 CACHED, CACHED_BYTES = 0.1, 64 << 20
 
 
-def oom_document(report: OomReport) -> Document:
-    """All failed requests shortly, then one of each device (or all) in detail."""
+def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
+    """All failed requests shortly, then one of each device (or all) in detail.
+
+    With `all_frames` whole stacks are shown.
+    """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not any(device.ooms_total for device in report.devices):
         whole = all(device.events == device.trace_events for device in report.devices)
@@ -94,7 +98,7 @@ def oom_document(report: OomReport) -> Document:
             blocks.append(Note(f"{words}. {NEXT_TIME}"))
         for device in report.devices:
             if device.end is not None:
-                blocks += _end(device.end, device, report)
+                blocks += _end(device.end, device, report.by, all_frames)
         if likely:
             blocks.append(Note(NEXT_TIME[0].lower() + NEXT_TIME[1:]))
         for device in report.devices:
@@ -105,11 +109,11 @@ def oom_document(report: OomReport) -> Document:
         return tuple(blocks)
     for device in report.devices:
         if device.ooms:
-            blocks += _section(device, report)
+            blocks += _section(device, report, all_frames)
     return tuple(blocks)
 
 
-def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
+def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[Block]:
     """Who held what at the end, which is where a program that was out of memory dumped."""
     words = (
         f"device {device.device}: {size(end.active_bytes)} of {size(end.reserved_bytes)} active at"
@@ -141,7 +145,7 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
     more = (("kinds", kinds),) if kinds else ()
     blocks: list[Block] = [Heading((words, *where)), Pairs((*pairs, *more))]
     if end.groups or end.rest_count:
-        blocks += holder_tables(end, end.active_bytes, report.by, all_frames=report.all_frames)
+        blocks += holder_tables(end, end.active_bytes, by, all_frames=all_frames)
     return [*blocks, *notes_of(device)]
 
 
@@ -149,14 +153,14 @@ def _is_near_peak(end: LastState) -> bool:
     return end.peak_bytes is not None and end.active_bytes >= AT_PEAK * end.peak_bytes
 
 
-def _section(device: DeviceOoms, report: OomReport) -> list[Block]:
+def _section(device: DeviceOoms, report: OomReport, all_frames: bool) -> list[Block]:
     blocks: list[Block] = []
     if device.ooms_total > 1:
         failed = f"device {device.device}: {counted(device.ooms_total, 'request')} failed"
         blocks += [Heading((failed,)), *_listed(device)]
     chosen = [one for one in device.ooms if report.chosen in (0, one.number)]
     for oom in chosen:
-        blocks += _detail(oom, device, report)
+        blocks += _detail(oom, device, report.by, all_frames)
     if any(oom.reserved_bytes == 0 for oom in chosen):
         blocks.append(Note(spoken(NO_SEGMENTS, device.backend)))
     blocks += notes_of(device)
@@ -191,24 +195,24 @@ def _free(oom: Oom) -> str:
     return "?" if oom.device_free_bytes is None else size(oom.device_free_bytes)
 
 
-def _detail(oom: Oom, device: DeviceOoms, report: OomReport) -> list[Block]:
+def _detail(oom: Oom, device: DeviceOoms, by: By, all_frames: bool) -> list[Block]:
     blocks: list[Block] = [
         Heading(_headline(oom, device)),
         Pairs(_pairs(oom, device)),
-        _asked_by(oom, report),
+        _asked_by(oom, all_frames),
     ]
     if oom.cached or oom.pending_bytes:
         blocks.append(_cached(oom))
     blocks += [Heading(("what would have helped",)), _remedies(oom)]
     if oom.groups or oom.rest_count:
-        blocks += holder_tables(oom, oom.active_bytes, report.by, all_frames=report.all_frames)
+        blocks += holder_tables(oom, oom.active_bytes, by, all_frames=all_frames)
     # Nothing that holds segments matters to a request that no empty card could serve.
     if oom.pins and oom.cause != "request_too_large":
         rest = oom.pins_rest_bytes, oom.pins_rest_count
         more = oom.pins_total - len(oom.pins)
-        by = "stack" if report.by in ("pool", "stream") else report.by
+        code = "stack" if by in ("pool", "stream") else by
         blocks.append(
-            blockers_table(oom.pins, more, rest, oom.pinned_bytes, by, all_frames=report.all_frames)
+            blockers_table(oom.pins, more, rest, oom.pinned_bytes, code, all_frames=all_frames)
         )
     return blocks
 
@@ -300,8 +304,8 @@ def _card(oom: Oom, device: DeviceOoms) -> str:
     return f"{words}; --total-memory 80GiB shows what else was on it"
 
 
-def _asked_by(oom: Oom, report: OomReport) -> Table:
-    row = coded_row((), oom.asked_by, "stack", all_frames=report.all_frames)
+def _asked_by(oom: Oom, all_frames: bool) -> Table:
+    row = coded_row((), oom.asked_by, "stack", all_frames=all_frames)
     return Table(("asked by, and its callers",), ("left",), (Row(row.cells, row.below),))
 
 

@@ -70,7 +70,7 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
             return None
 
     def ooms() -> OomReport:
-        return oom_report(snap, holders, most=1, total_bytes=total_memory)
+        return oom_report(snap, holders, most=1, total_memory=total_memory)
 
     folded = peak_report(snap, holders, fold=True)
     peak = folded

@@ -52,6 +52,8 @@ File = Annotated[str, Arg()]
 """One snapshot, `-` for standard input."""
 Files = Annotated[tuple[str, ...], Arg("FILE...")]
 """One snapshot or more."""
+BLOCK_MEASURES = "Which bytes: requested (default), held, active or allocated."
+"""What --measure says where reserved memory, which is of segments, makes no sense."""
 
 
 def as_command(
@@ -175,9 +177,11 @@ def _options(
 
 def option(field: Field, heading: str = OWN, words: str | None = None) -> Option:
     """The option that a field of a record is asked with; `words` in place of its own help."""
+    if words:
+        field = field._replace(opt=field.opt._replace(help=words, brief=""))
     opt = field.opt
     names = [field.name, *([opt.short] if opt.short else []), field.flag]
-    settings: dict[str, Any] = {"help": words or opt.help}
+    settings: dict[str, Any] = {"help": opt.help}
     if field.kind is bool:
         return Option(names, is_flag=True, declared=field, heading=heading, **settings)
     if get_origin(field.kind) is Literal and not opt.parse:

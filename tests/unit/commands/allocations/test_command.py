@@ -96,7 +96,7 @@ def test_text(runner: CliRunner, path: str) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--measure", "reserved"], "'reserved' is not one of"),
+        (["--measure", "reserved"], "memreplay fragmentation --segments shows"),
         (["--temporary", "-1"], "-1 is below 0"),
         (["--by", "colour"], "'colour' is not one of stack, "),
         (["--by", "stack,"], "'' is not one of stack, "),

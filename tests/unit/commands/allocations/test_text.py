@@ -115,7 +115,6 @@ REPORT = AllocationsReport(
     by="stack",
     sort="bytes",
     temporary_threshold=0,
-    all_frames=False,
     devices=(FOUND,),
 )
 NOTHING = AllocationSums(

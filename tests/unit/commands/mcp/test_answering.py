@@ -138,7 +138,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
                     opened(OOM),
                     number=2,
                     most=20,
-                    total_bytes=850 << 20,
+                    total_memory=850 << 20,
                     top=1,
                     by="file",
                     fold=True,

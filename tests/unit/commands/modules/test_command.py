@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.commands.app import app
-from memreplay.commands.modules.command import SORTS
-from memreplay.commands.modules.result import ModulesSort
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.noted import Kind, with_notes
@@ -122,7 +119,3 @@ def test_what_was_not_recorded(runner: CliRunner, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (5, "")
     assert result.stderr.count("\n") == 1
     assert "record with memreplay.record" in result.stderr
-
-
-def test_sorts_are_those_of_the_result() -> None:
-    assert get_args(ModulesSort) == SORTS

@@ -38,7 +38,7 @@ def test_all_is_as_the_oracle_has_it(snapshot: Any, event: int) -> None:
     snap = views.opened(snapshot)
     for device in snap.devices:
         event = min(event, snap.trace_events(device) - 1)
-        report = modules_report(snap, device=device, when=When("event", event), top=0)
+        report = modules_report(snap, device=device, at=When("event", event), top=0)
         (found,) = report.devices
         live, unknown = oracle_modules.modules_at(snapshot, device, event)
         peaks = oracle_modules.peaks(snapshot, device)
@@ -110,7 +110,7 @@ def test_a_range_has_the_same_rows(snapshot: Any, first: int) -> None:
     live = [
         [
             {name: getattr(one, name) for name in names}
-            for one in modules_report(snap, when=when, top=0, device=device).devices[0].modules
+            for one in modules_report(snap, at=when, top=0, device=device).devices[0].modules
             if one.total_bytes
         ]
         for snap in (whole, part)
@@ -144,7 +144,7 @@ def test_what_passes_filters_alone_counts() -> None:
     rows = rows_of(modules_report(snap, filters=Filters(include=("Block",))))
     assert rows["GPT"].total_bytes == 1400
     assert rows["GPT"].peak_backward_bytes == 0
-    held = rows_of(modules_report(snap, measure="held", when=When("end")))
+    held = rows_of(modules_report(snap, measure="held", at=When("end")))
     assert held["GPT"].total_bytes == 1600
 
 
@@ -172,5 +172,5 @@ def test_what_it_cannot_tell() -> None:
         modules_report(views.opened(torn))
     with pytest.raises(UsageError, match="of no module"):
         modules_report(views.opened(example()), measure="reserved")
-    with pytest.raises(UsageError, match="depth counts from 1"):
+    with pytest.raises(UsageError, match="depth counts from 0"):
         modules_report(views.opened(example()), depth=-1)

@@ -41,15 +41,15 @@ def test_another_one_and_all(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--oom", "2")
     assert "(oom 2)" in done.stdout
     assert "(oom 1)" not in done.stdout
-    done = ask(runner, path, "--all")
+    done = ask(runner, path, "--oom", "0")
     assert "(oom 1)" in done.stdout
     assert "(oom 2)" in done.stdout
     done = ask(runner, path, "--oom", "3")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "there is no number 3" in done.stderr
-    done = ask(runner, path, "--oom", "1", "--all")
+    done = ask(runner, path, "--oom", "-1")
     assert done.exit_code == 2
-    assert "exclude each other" in done.stderr
+    assert "-1 is below 0" in done.stderr
 
 
 @pytest.mark.parametrize("by", [*WAYS, "category,file", "stream,size"])

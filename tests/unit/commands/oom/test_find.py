@@ -229,12 +229,12 @@ def crowded() -> Machine:
 
 def test_other_processes() -> None:
     assert only(crowded()).cause == "capacity"
-    oom = only(crowded(), total_bytes=16 * GIB)
+    oom = only(crowded(), total_memory=16 * GIB)
     assert oom.cause == "other_processes"
     assert (oom.outside_bytes, oom.outside_known) == (12 * GIB, True)
     assert remedies(oom)["other_processes"].bytes == 12 * GIB - OWN_OVERHEAD
     # What a process needs for itself is no other process.
-    assert only(crowded(), total_bytes=5 * GIB).cause == "capacity"
+    assert only(crowded(), total_memory=5 * GIB).cause == "capacity"
 
 
 def recorded(total_bytes: int) -> Snapshot:
@@ -246,9 +246,9 @@ def recorded(total_bytes: int) -> Snapshot:
 def test_the_card_that_the_recorder_noted() -> None:
     (device,) = report(recorded(16 * GIB)).devices
     assert (device.total_bytes, device.total_known) == (16 * GIB, True)
-    assert only(recorded(16 * GIB)) == only(crowded(), total_bytes=16 * GIB)
+    assert only(recorded(16 * GIB)) == only(crowded(), total_memory=16 * GIB)
     # Who is asked knows better; and what cannot be is not so.
-    (device,) = report(recorded(16 * GIB), total_bytes=8 * GIB).devices
+    (device,) = report(recorded(16 * GIB), total_memory=8 * GIB).devices
     assert (device.total_bytes, device.total_known) == (8 * GIB, True)
     (device,) = report(recorded(4 * GIB - 1)).devices
     assert (device.total_bytes, device.total_known) == (4 * GIB, False)
@@ -322,7 +322,7 @@ def test_the_first_ones_are_told_beside_the_one_that_is_asked_for(
 
 def test_a_card_smaller_than_what_was_seen() -> None:
     with pytest.raises(UsageError, match="--total-memory is below what device 0 had: 209715200"):
-        report(scattered(), total_bytes=100 * MIB)
+        report(scattered(), total_memory=100 * MIB)
 
 
 def test_what_the_driver_had_may_be_missing() -> None:

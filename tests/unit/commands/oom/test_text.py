@@ -64,7 +64,7 @@ def test_text(width: int) -> None:
 def test_the_card() -> None:
     whole = " ".join(line.strip() for line in text(found(crowded())))
     assert "at least 4.0 GiB (its size is not in the file)" in whole
-    whole = " ".join(line.strip() for line in text(found(crowded(), total_bytes=16 * GIB)))
+    whole = " ".join(line.strip() for line in text(found(crowded(), total_memory=16 * GIB)))
     assert "16.0 GiB, 12.0 GiB taken by others" in whole
     assert ": other_processes" in whole
 
@@ -184,7 +184,7 @@ def test_a_request_larger_than_all_that_is() -> None:
     assert "The request is larger than all that this process had and could get (64.0 MiB)" in whole
     assert "less_live Freeing all 20.0 MiB isn't enough: 46.0 MiB more is missing." in whole
     assert "blocked by" not in whole
-    on_card = " ".join(text(found(made, total_bytes=64 * MIB)))
+    on_card = " ".join(text(found(made, total_memory=64 * MIB)))
     assert "The request is larger than the card (64.0 MiB)" in on_card
 
 
