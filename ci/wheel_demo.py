@@ -190,7 +190,7 @@ def check_commands(demo: Demo) -> None:
         ["oom"],
         ["simulate", "--set", "max_split_size_mb:64"],
         ["fits"],
-        ["dump", "--to", "100"],
+        ["export", "--format", "txt", "--to", "100"],
         ["fleet"],
     ):
         if not demo.run(arguments[0], demo.example, *arguments[1:]).stdout:
@@ -211,14 +211,14 @@ def check_commands(demo: Demo) -> None:
     ):
         form = {"trace.json": ["--format", "chrome"]}.get(name, [])
         demo.written("export", name, *form)
-    demo.written("slice", "part.pickle", "--to", "100")
-    demo.written("convert", "whole.json")
+    demo.written("export", "part.pickle", "--to", "100")
+    demo.written("export", "whole.json")
     demo.written("baseline", "base.json")
 
 
 # Each extra: a module of it, by which one sees whether it is there, and a command that needs it.
 EXTRAS: dict[str, tuple[str, list[str]]] = {
-    "zst": ("zstandard", ["convert", "EXAMPLE", "-o", "whole.pkl.zst"]),
+    "zst": ("zstandard", ["export", "EXAMPLE", "-o", "whole.pkl.zst"]),
     "parquet": ("pyarrow", ["export", "EXAMPLE", "-o", "allocations.csv"]),
     "sql": ("duckdb", ["sql", "EXAMPLE", "select 1"]),
     "plot": ("matplotlib", ["timeline", "EXAMPLE", "--format", "png", "-o", "memory.png"]),

@@ -1,4 +1,4 @@
-"""Reads what `memreplay dump --format ndjson` wrote; says what it has to be of a snapshot.
+"""Reads what `memreplay export --format ndjson` wrote; says what it has to be of a snapshot.
 
 The two sides share no code with memreplay: one is `json.loads`, the other the unpickled dict.
 """

@@ -96,7 +96,7 @@ def test_an_issue_form_is_one_that_github_takes(path: Path) -> None:
 def test_forms_ask_what_is_needed() -> None:
     assert [path.stem for path in FORMS] == ["1-bug", "2-wrong-number", "3-feature"]
     bug = FORMS[0].read_text(encoding="utf-8")
-    for words in ("memreplay --version", "memreplay summary", "memreplay slice", "--strip-frames"):
+    for words in ("memreplay --version", "memreplay summary", "memreplay export", "--strip-frames"):
         assert words in bug
     config = yaml.safe_load((FORMS[0].parent / "config.yml").read_text(encoding="utf-8"))
     assert config == {"blank_issues_enabled": True}

@@ -240,7 +240,7 @@ def expanded(word: str) -> list[str]:
 # --- Python ---------------------------------------------------------------------------------------
 
 # What runs as it stands in the documents; with `snap.pkl` in the working folder.
-WHOLE = ("README.md", "docs/export.md", "docs/library.md", "docs/dump.md")
+WHOLE = ("README.md", "docs/export.md", "docs/library.md", "docs/lines.md")
 # The rest needs torch, a GPU, or what a reader's program has.
 TAKES_MORE = re.compile(r"\btorch\b|\bmodel\b|\bcluster\b|\btrain\w*\(|Record\b")
 
@@ -270,7 +270,7 @@ def test_python_of_a_document_runs(
         if module in block.text:
             pytest.importorskip(module)
     lines = (
-        CliRunner().invoke(app, ["dump", "snap.pkl", "--to", "500", "--format", "ndjson"]).output
+        CliRunner().invoke(app, ["export", "snap.pkl", "--to", "500", "--format", "ndjson"]).output
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
     namespace: dict[str, Any] = {"mr": memreplay}

@@ -148,9 +148,10 @@ def built(record: type[Struct], given: dict[str, Any]) -> Any:
     """The record with these values of its options, taken out of `given`, and those of records
     within it; an optional record within it is None where nothing of it was asked for."""
     hints = hints_of(record)
+    options = {field.name for field in declared(record)}
     values = {}
     for name in record.__struct_fields__:
-        if name in given:
+        if name in options and name in given:
             values[name] = given.pop(name)
             continue
         bare, optional = without_none(hints.get(name))

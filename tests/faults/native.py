@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
 from memreplay.engine.record import _tracker as tracker
 from memreplay.engine.write._dump import dump
+from memreplay.export.snapshots.cutting import cut
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.conversion import as_json, convert
 from memreplay.snapshot.retold import retold

@@ -74,7 +74,7 @@ SCENARIOS = (
     # Blocks of memory that are large enough to be mapped.
     Scenario("peak of a large file", "peak {in}/large.pickle", large=True),
     Scenario(
-        "slice of a large file", "slice {in}/large.pickle -o {out}/a.pkl", large=True, once=True
+        "slice of a large file", "export {in}/large.pickle -o {out}/a.pkl", large=True, once=True
     ),
     Scenario("peak of gzip, as JSON", "peak {in}/snap.pkl.gz --json --by category,file"),
     Scenario("peak of stdin", "peak -", stdin="plain.pickle", early=True),
@@ -96,17 +96,17 @@ SCENARIOS = (
     Scenario("modules", "modules {in}/small.pickle"),
     Scenario("segments", "segments {in}/snap.pkl.gz"),
     Scenario("watch", "watch {in}/ranks --once", many=True),
-    Scenario("dump", "dump {in}/small.pickle"),
-    _file("dump into a file", "dump {in}/small.pickle", "dump.txt"),
+    Scenario("dump", "export {in}/small.pickle --format txt"),
+    _file("dump into a file", "export {in}/small.pickle", "dump.txt"),
     _file("report into a file", "report {in}/snap.pkl.gz --format markdown", "report.md"),
-    _file("slice", "slice {in}/plain.pickle --to 1000", "part.pickle", quick=True),
-    _file("slice, compressed", "slice {in}/snap.pkl.gz --to 1000", "part.pkl.xz"),
-    Scenario("slice, anew", "slice {in}/snap.pkl.gz -o {out}/part.json", once=True),
-    _file("convert", "convert {in}/snap.pkl.gz", "copy.pickle"),
-    _file("convert into JSON", "convert {in}/plain.pickle", "copy.json.gz"),
-    _file("convert, zstd", "convert {in}/plain.pickle", "copy.pkl.zst", "zstandard"),
+    _file("slice", "export {in}/plain.pickle --to 1000", "part.pickle", quick=True),
+    _file("slice, compressed", "export {in}/snap.pkl.gz --to 1000", "part.pkl.xz"),
+    Scenario("slice, anew", "export {in}/snap.pkl.gz --from 0 -o {out}/part.json", once=True),
+    _file("convert", "export {in}/snap.pkl.gz", "copy.pickle"),
+    _file("convert into JSON", "export {in}/plain.pickle", "copy.json.gz"),
+    _file("convert, zstd", "export {in}/plain.pickle", "copy.pkl.zst", "zstandard"),
     Scenario(
-        "convert, refused", "convert {in}/plain.pickle -o {out}/copy.pkl", ("copy.pkl",), exits=2
+        "convert, refused", "export {in}/plain.pickle -o {out}/copy.pkl", ("copy.pkl",), exits=2
     ),
     _file("baseline", "baseline {in}/snap.pkl.gz", "base.json"),
     Scenario(

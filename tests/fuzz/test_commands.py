@@ -14,10 +14,9 @@ OTHERWISE = {
     "help": "reads no snapshot",
     "record": "runs a program",
     "dryrun": "runs a program",
-    "convert": "writers.other_form_of",
-    "dump": "writers.lines_of",
     "view": "writers.page_of",
-    "export": "commands.exports; writers.dataset_of, flat_table, usage_table",
+    "export": "commands.exports; writers.dataset_of, flat_table, usage_table,"
+    " other_form_of, lines_of, part_of",
     "sql": "DuckDB's answers from the tables of writers.py",
     "watch": "says of each new file what peak says; tests/faults has its folders",
     "fleet": "a row a file, of what peak, leaks and oom say; tests/integration/test_fleet.py",

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
 from memreplay.engine.write._dump import dump
 from memreplay.errors import UsageError
+from memreplay.export.snapshots.cutting import cut
 from memreplay.io.dataset_files import FORMATS
 from memreplay.snapshot.conversion import as_json, convert
 from memreplay.snapshot.model import MEASURES

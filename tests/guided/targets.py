@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
 from memreplay.engine.write._dump import dump
+from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.conversion import as_json, convert
 from tests.fuzz.check import (
     WrongError,

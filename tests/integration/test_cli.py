@@ -259,10 +259,10 @@ def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["peak", "summary", "dump"])
+@pytest.mark.parametrize("command", ["peak", "summary", "export --format txt"])
 def test_errors_are_one_clear_line(tmp_path: Path, command: str) -> None:
     for name, (path, code, words) in bad_inputs(tmp_path).items():
-        done = run(command, path)
+        done = run(*command.split(), path)
         assert done.returncode == code, (name, done)
         assert done.stdout == "", name
         assert len(done.stderr.splitlines()) == 1, (name, done.stderr)
@@ -281,7 +281,9 @@ def test_a_good_file_beside_a_bad_one(tmp_path: Path) -> None:
 
 
 def test_a_dump_into_a_pipe_that_closes() -> None:
-    command = f"set -o pipefail; {sys.executable} -m memreplay dump {EXAMPLE} | head -2"
+    command = (
+        f"set -o pipefail; {sys.executable} -m memreplay export {EXAMPLE} --format txt | head -2"
+    )
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -292,7 +294,7 @@ def test_a_dump_into_a_pipe_that_closes() -> None:
 def test_a_dump_refuses_a_terminal() -> None:
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-m", "memreplay", "dump", EXAMPLE],
+        [sys.executable, "-m", "memreplay", "export", EXAMPLE, "--format", "txt"],
         stdout=theirs,
         stderr=subprocess.PIPE,
         text=True,
@@ -438,7 +440,7 @@ def test_a_page_of_pytorchs_viewer_is_read_as_its_snapshot(tmp_path: Path) -> No
         assert load("peak", file) == {**want, "file": str(file)}
     assert run("gate", page, "--base", EXAMPLE, "--max-growth", "0%").returncode == 0
     out = tmp_path / "snap.pkl"
-    assert run("convert", page, "-o", out).returncode == 0
+    assert run("export", page, "-o", out).returncode == 0
     assert out.read_bytes().rstrip(b"\0") == plain.rstrip(b"\0")
     empty = tmp_path / "empty.html"
     empty.write_text("<!DOCTYPE html><html></html>")
@@ -489,7 +491,7 @@ def test_one_of_several_snapshots(tmp_path: Path) -> None:
     assert "2 snapshots in one file; choose one: --pick 1, …, --pick 2" in done.stderr
     assert load("peak", path, "--pick", "1") == {**load("peak", EXAMPLE), "file": str(path)}
     assert load("peak", path, "--pick", "2")["devices"][0]["peak_bytes"] == 5000
-    assert run("convert", path, "-o", tmp_path / "out.pkl").returncode == 3
+    assert run("export", path, "-o", tmp_path / "out.pkl").returncode == 3
     out = tmp_path / "second.pkl"
-    assert run("slice", path, "--pick", "2", "-o", out).returncode == 0
+    assert run("export", path, "--pick", "2", "-o", out).returncode == 0
     assert load("peak", out)["devices"][0]["peak_bytes"] == 5000

@@ -23,7 +23,7 @@ from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.app import app
 from memreplay.commands.diff.find import diff_report
-from memreplay.commands.dump.text import render_dump
+from memreplay.commands.export.lines import render_dump
 from memreplay.commands.gate.find import gate_file
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.peak.find import peak_report

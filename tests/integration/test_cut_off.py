@@ -77,17 +77,18 @@ def test_what_is_known_has_been_read(whole: bytes) -> None:
     [
         *("summary", "report", "peak", "oom", "fits", "simulate", "timeline", "segments"),
         *("allocations", "leaks", "steps", "categories", "fragmentation"),
-        *("at", "dump"),
+        *("at", "export"),
     ],
 )
 def test_no_command_tells_of_it(tmp_path: Path, part: bytes, command: str) -> None:
     path = tmp_path / "cut.pickle"
     path.write_bytes(part)
-    words = [command, "--salvage", str(path)] + (["--event", "5"] if command == "at" else [])
+    more = {"at": ["--event", "5"], "export": ["--format", "txt"]}.get(command, [])
+    words = [command, "--salvage", str(path), *more]
     _, out, err = run(*words)
     assert UNKNOWN in err
     assert "device 1" not in out
-    if command == "dump":
+    if command == "export":
         return
     _, out, _ = run(*words, "--format", "json")
     found: dict[str, Any] = json.loads(out)

@@ -297,7 +297,7 @@ PART = ("--from", "1200", "--to", "6200")
 def part(tmp_path: Path) -> Path:
     """A slice of the example, as the command writes it."""
     out = tmp_path / "part.pkl"
-    command = [sys.executable, "-m", "memreplay", "slice", str(EXAMPLE), *PART, "-o", str(out)]
+    command = [sys.executable, "-m", "memreplay", "export", str(EXAMPLE), *PART, "-o", str(out)]
     subprocess.run(command, check=True, capture_output=True)
     return out
 

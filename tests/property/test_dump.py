@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.commands.dump.text import render_dump
+from memreplay.commands.export.lines import render_dump
 from tests import build
 from tests.build import Ops
 from tests.dumped import expected_tables, read_dump
@@ -98,6 +98,6 @@ def test_any_bytes_are_the_text_that_the_library_gives(text: bytes) -> None:
     (event,) = read_dump(render_dump(snap, "ndjson")).tables["events"]
     assert event["action"] == snap.action_name(int(snap.events.action[0]))
     assert event["compile_context"] == snap.metadata(int(snap.events.compile_context[0]))
-    plain = b"".join(render_dump(snap, "text"))
+    plain = b"".join(render_dump(snap, "txt"))
     assert all(byte == 10 or 32 <= byte < 127 for byte in plain)
     assert len(plain.splitlines()) == 3

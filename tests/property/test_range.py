@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.commands.dump.text import render_dump
+from memreplay.commands.export.lines import render_dump
 from memreplay.snapshot.model import Moment
 from tests import build, oracle
 from tests.build import SnapshotBuilder

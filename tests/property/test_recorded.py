@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from memreplay.export.tables import table
 from memreplay.export.tables.parquet import write_parquet
 from memreplay.io.dataset_files import TABLES

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder

@@ -57,7 +57,7 @@ PLAIN: dict[str, Judge] = {"view": judging.page, "baseline": judging.as_json}
 APART = {"explore", "mcp", "dryrun", "record", "help", "completion"}
 
 PICTURES = ("png", "svg")
-INTO_FILES = ("view", "baseline", "slice", "convert", "export")
+INTO_FILES = ("view", "baseline", "export")
 # Of formats and options without which there is nothing to judge.
 ALSO: dict[str, list[str]] = {
     "memory-timeline": ["--device", "0"],

@@ -94,8 +94,8 @@ def test_errors(text: str, name: str) -> None:
                 mr.open(data)
             # What a program or a notebook shows of it.
             judging.shown(str(raised.value).replace("\n", ""))
-            for command in ("peak", "summary", "dump", "gate"):
-                result = command_runner().invoke(app, [command, str(file)])
+            for command in ("peak", "summary", "export --format txt", "gate"):
+                result = command_runner().invoke(app, [*command.split(), str(file)])
                 assert isinstance(result.exception, SystemExit | None)
                 judging.plain(result.stdout_bytes)
                 judging.plain(result.stderr_bytes)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from tests import build
 from tests.fuzz.check import look_up
 from tests.fuzz.plain import GONE, with_other

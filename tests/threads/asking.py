@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 import memreplay as mr
-from memreplay.commands.dump.text import render_dump
-from memreplay.commands.slice.find import cut
+from memreplay.commands.export.lines import render_dump
+from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.model import MEASURES, WAYS, MeasureName
 
 T = TypeVar("T")

@@ -24,6 +24,13 @@ class Base(Options, frozen=True):
     first: Annotated[str | None, Opt("The first.", flag="--one")] = None
 
 
+class Beside(Options, frozen=True):
+    """Has a field of the name of another record's option."""
+
+    asked: bool = False
+    own: Annotated[int, Opt("Its own.")] = 0
+
+
 class Some(Base, frozen=True):
     """Options, and fields that are none."""
 
@@ -55,3 +62,9 @@ def test_a_record_of_values(given: dict[str, int], inner: Inner | None) -> None:
     values = {"first": "x", "asked": True, "other": 5, **given}
     assert built(Some, values) == Some(first="x", inner=inner, asked=True)
     assert values == {"other": 5}  # what belongs to other records is left
+
+
+def test_a_field_that_is_no_option_takes_no_option_of_another_record() -> None:
+    values = {"asked": True, "own": 3}
+    assert built(Beside, values) == Beside(own=3)
+    assert built(Some, values) == Some(asked=True)

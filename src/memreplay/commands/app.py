@@ -70,21 +70,15 @@ COMMANDS = {
         "memreplay.commands.record.command",
         "Record a program that runs on a GPU, without changing it.",
     ),
-    "slice": ("memreplay.commands.slice.command", "A part of a snapshot, as a smaller snapshot."),
-    "convert": (
-        "memreplay.commands.convert.command",
-        "A snapshot in another form: compressed, JSON or pickle.",
-    ),
     "export": (
         "memreplay.commands.export.command",
-        "A snapshot as tables or traces for other programs.",
+        "A snapshot for other programs: a part, tables, traces.",
     ),
     "sql": ("memreplay.commands.sql.command", "SQL over the tables of a snapshot."),
     "mcp": (
         "memreplay.commands.mcp.command",
         "Snapshots for an AI agent, over the Model Context Protocol.",
     ),
-    "dump": ("memreplay.commands.dump.command", "Everything that was read, event by event."),
     "help": ("memreplay.commands.help.command", "Print a page of the documentation."),
     "completion": (
         "memreplay.commands.completion.command",

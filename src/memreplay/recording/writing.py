@@ -72,7 +72,7 @@ def checked(path: str) -> str:
     """A path that a snapshot can be written to. Raises UsageError and MissingExtraError."""
     form, packing = by_name(path)
     if form == "json":
-        raise UsageError(f"{path}: PyTorch's form is a pickle; memreplay convert makes JSON of it")
+        raise UsageError(f"{path}: PyTorch's form is a pickle; memreplay export makes JSON of it")
     if path.lower().endswith((".html", ".htm")):
         raise UsageError(f"{path}: a snapshot is a pickle; memreplay view makes a page of it")
     with open(os.devnull, "wb") as out, packed(out, packing):

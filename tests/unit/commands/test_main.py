@@ -134,7 +134,12 @@ def test_without_standard_streams() -> None:
     [
         (">&-", ["--version"], 2, "cannot write the output: bad file descriptor"),
         (">&-", ["peak", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
-        (">&-", ["dump", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
+        (
+            ">&-",
+            ["export", EXAMPLE, "--format", "txt"],
+            2,
+            "cannot write the output: bad file descriptor",
+        ),
         ("<&-", ["peak", "-"], 3, "standard input: bad file descriptor"),
     ],
 )

@@ -281,7 +281,7 @@ def test_a_bare_list_of_events() -> None:
 
 
 def test_a_slice_of_it_is_a_snapshot(tmp_path: Any) -> None:
-    from memreplay.commands.slice.find import cut
+    from memreplay.export.snapshots.cutting import cut
 
     trace = Kineto()
     trace.memory(1, 4096, -512, 10_000, 4096)

@@ -57,7 +57,7 @@ def test_a_name_beside_another(path: str, name: str) -> None:
 
 def test_paths_that_cannot_be_written_to(tmp_path: Path) -> None:
     assert checked(str(tmp_path / "snap.pickle.gz")) == str(tmp_path / "snap.pickle.gz")
-    with pytest.raises(UsageError, match="memreplay convert makes JSON of it"):
+    with pytest.raises(UsageError, match="memreplay export makes JSON of it"):
         checked(str(tmp_path / "snap.json"))
     with pytest.raises(UsageError, match="there is no folder"):
         checked(str(tmp_path / "gone" / "snap.pickle"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.backends import CUDA, NPU, NPU_UNPADDED, XPU, Backend, Evidence, likely
 from memreplay.snapshot.retold import retold
 from tests import build

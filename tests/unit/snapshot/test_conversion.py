@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.commands.dump.text import render_dump
+from memreplay.commands.export.lines import render_dump
 from memreplay.snapshot.conversion import as_json, convert
 from tests import build
 from tests.build import Ops, SnapshotBuilder
@@ -292,7 +292,7 @@ def test_json_that_nests_deeper_than_is_read_is_not_written() -> None:
     assert rows(converted(nested(999), fmt="json")) == []
     told = refused(nested(1000), fmt="json")
     assert "as JSON it could not be read again: nesting_depth is 1001" in told
-    assert "memreplay dump" in told
+    assert "memreplay export" in told
 
 
 def test_what_json_would_change_is_not_written() -> None:

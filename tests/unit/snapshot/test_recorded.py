@@ -20,9 +20,9 @@ import memreplay as mr
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.peak.text import peak_document
-from memreplay.commands.slice.find import cut
 from memreplay.commands.summary.find import summarize
 from memreplay.commands.summary.text import summary_document
+from memreplay.export.snapshots.cutting import cut
 from memreplay.render.plain import render_plain
 from memreplay.render.reasons import REASONS
 from memreplay.snapshot.model import By

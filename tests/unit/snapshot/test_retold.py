@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import map_verdict
-from memreplay.commands.slice.find import cut
 from memreplay.commands.steps.find import steps_report
+from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.retold import retold
 from memreplay.snapshot.snapshot import Snapshot
 from tests import build

@@ -15,7 +15,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.trust.trust import device_verdict
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.conversion import convert
 from tests import build
 from tests.build import SnapshotBuilder

@@ -11,7 +11,7 @@ import re
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
-from memreplay.snapshot.model import WAYS, By, Moment, When
+from memreplay.snapshot.model import MEASURES, WAYS, By, MeasureName, Moment, When
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
 _EVENT = r"\d{1,15}"
@@ -58,6 +58,16 @@ def parse_ways(text: str) -> By:
         if way not in WAYS:
             raise UsageError(f"{way!r} is not one of {', '.join(WAYS)}")
     return ",".join(dict.fromkeys(ways))
+
+
+def parse_measures(text: str) -> tuple[MeasureName, ...]:
+    """`held,active`: the measures that are named, each once."""
+    found: dict[MeasureName, None] = {}
+    for name in map(str.strip, text.split(",")):
+        if name not in MEASURES:
+            raise UsageError(f"{name!r} is not one of {', '.join(MEASURES)}")
+        found[name] = None
+    return tuple(found)
 
 
 def parse_pool(text: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ def check_names(output: str, *, force: bool) -> None:
         raise UsageError(f"cannot write {output}: it is no file")
     if by_name(output)[0] == "json":
         raise UsageError(
-            f"{output}: snapshots are pickles; name it .pickle, and memreplay convert makes JSON"
+            f"{output}: snapshots are pickles; name it .pickle, and memreplay export makes JSON"
         )
     stem, ending = split(output)
     there = glob.glob(f"{glob.escape(stem)}.rank*{glob.escape(ending)}")

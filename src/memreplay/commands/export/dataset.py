@@ -17,7 +17,7 @@ from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
-    from memreplay.commands.export.command import Export
+    from memreplay.commands.export.options import Export
     from memreplay.commands.shared.folder import Folder
 
 # `host-node7`, `host=node7`, `hostname_node7`; a name ends at the next part of the file's name.

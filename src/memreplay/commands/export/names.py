@@ -5,23 +5,34 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from memreplay.errors import UsageError
+from memreplay.io.packing import PACKINGS
 
-# format: (module with `export`, the endings of names that mean it). The first is shown as the usual
-# one.
+Kind = Literal["snapshot", "lines", "tables", "views", "page"]
+"""What a format is of: the whole snapshot as one, all of it line by line, its tables, something for
+a viewer, or the page."""
+
+
+class Form(NamedTuple):
+    """What a format is of, and the endings of names that mean it: the usual one first."""
+
+    kind: Kind
+    endings: tuple[str, ...]
+
+
 FORMATS = {
-    "parquet": ("memreplay.commands.export.tables", (".parquet", ".pq")),
-    "arrow": ("memreplay.commands.export.tables", (".arrow", ".feather", ".ipc")),
-    "csv": ("memreplay.commands.export.tables", (".csv",)),
-    "ndjson": ("memreplay.commands.export.tables", (".ndjson", ".jsonl")),
-    "json": ("memreplay.commands.export.tables", (".json",)),
-    "perfetto": (
-        "memreplay.commands.export.views",
-        (".pftrace", ".perfetto-trace", ".perfetto_trace", ".perfetto"),
-    ),
-    "chrome": (
-        "memreplay.commands.export.views",
+    "pickle": Form("snapshot", (".pkl", ".pickle")),
+    "json": Form("snapshot", (".json",)),
+    "ndjson": Form("lines", (".ndjson", ".jsonl")),
+    "txt": Form("lines", (".txt",)),
+    "parquet": Form("tables", (".parquet", ".pq")),
+    "arrow": Form("tables", (".arrow", ".feather", ".ipc")),
+    "csv": Form("tables", (".csv",)),
+    "perfetto": Form("views", (".pftrace", ".perfetto-trace", ".perfetto_trace", ".perfetto")),
+    "chrome": Form(
+        "views",
         (
             ".trace.json",
             ".chrome.json",
@@ -30,14 +41,11 @@ FORMATS = {
             ".perfetto.json",
         ),
     ),
-    "speedscope": ("memreplay.commands.export.views", (".speedscope.json", ".speedscope")),
-    "collapsed": (
-        "memreplay.commands.export.views",
-        (".collapsed", ".folded", ".collapsed.txt", ".folded.txt"),
-    ),
-    "pprof": ("memreplay.commands.export.views", (".pb.gz", ".pb", ".pprof")),
-    "memory-timeline": (
-        "memreplay.commands.export.views",
+    "speedscope": Form("views", (".speedscope.json", ".speedscope")),
+    "collapsed": Form("views", (".collapsed", ".folded", ".collapsed.txt", ".folded.txt")),
+    "pprof": Form("views", (".pb.gz", ".pb", ".pprof")),
+    "memory-timeline": Form(
+        "views",
         (
             ".timeline.json",
             ".memory-timeline.json",
@@ -45,13 +53,19 @@ FORMATS = {
             ".raw.json",
         ),
     ),
-    "html": ("memreplay.commands.export.page", (".html", ".htm")),
+    "html": Form("page", (".html", ".htm")),
 }
 # memory-timeline, too, has a form of this ending, which has to be asked for by --format.
-PAGES = FORMATS["html"][1]
-TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".tables"))
-VIEWS = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".views"))
-_JSON = ("json", "chrome", "speedscope", "memory-timeline")
+PAGES = FORMATS["html"].endings
+# Formats of tables; two of them hold the whole snapshot where no table is named.
+TABLES = ("parquet", "arrow", "csv", "ndjson", "json")
+VIEWS = tuple(fmt for fmt, form in FORMATS.items() if form.kind == "views")
+# Formats that may have an ending that means another one.
+_ALSO = {
+    "json": ("json", "chrome", "speedscope", "memory-timeline"),
+    "html": ("memory-timeline",),
+    "txt": ("csv", "ndjson", "json", "collapsed"),
+}
 # What a picture ends in; no format is one.
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 # Words in the name of a table's file that speak of a view.
@@ -94,14 +108,9 @@ def format_of(output: str | None, fmt: str | None, *, folder: bool) -> str:
         raise UsageError(f"{output}: no format has this ending; {_endings()}; or give --format")
     found = fmt or by_name
     assert found is not None
-    if found in TABLES and output.lower().endswith(".gz"):
-        raise UsageError(
-            f"{output}: this ending means nothing; say what to write (--format): tables are not"
-            " written as gzip, parquet is compressed as it is"
-        )
-    form_of = {"json": _JSON, "html": ("memory-timeline",)}.get(by_name or "", ())
+    form_of = _ALSO.get(by_name or "", ())
     if by_name not in (None, found) and found not in form_of:
-        usual = FORMATS[found][1][0]
+        usual = FORMATS[found].endings[0]
         raise UsageError(
             f"{output}: this ending means {by_name}, and --format says {found}: end the name in"
             f" {usual}, or leave --format out"
@@ -109,16 +118,58 @@ def format_of(output: str | None, fmt: str | None, *, folder: bool) -> str:
     return found
 
 
+def kind_of(fmt: str, output: str | None, asked: str | None, *, tables: bool) -> Kind:
+    """What a format is of: where `tables` are asked for, or a folder, or the name says one, the
+    tables. `asked` is the format that --format says. Raises UsageError as `table_of`."""
+    kind = FORMATS[fmt].kind
+    if fmt not in TABLES or kind == "tables":
+        return kind
+    if tables or is_folder(output):
+        return "tables"
+    from memreplay.export.tables.schema import TABLES as NAMES  # late: it loads NumPy
+
+    named = _words_in(output, tuple(NAMES)) if asked else table_of(output, tuple(NAMES))[1]
+    return "tables" if named else kind
+
+
+def check_one_file(files: Sequence[str], output: str | None, fmt: str) -> None:
+    """Raises UsageError for several snapshots, or a folder, of a format that is one file of one."""
+    if len(files) > 1:
+        raise UsageError(f"{fmt} holds one snapshot: name one FILE")
+    if is_folder(output):
+        raise UsageError(f"{output} is a folder: {fmt} is one file")
+
+
+def check_not_packed(output: str | None) -> None:
+    """Raises UsageError for the name of a table that is compressed."""
+    if output is not None and output.lower().endswith(tuple(PACKINGS)):
+        raise UsageError(
+            f"{output}: tables are not written as gzip or the like; parquet is compressed as it is"
+        )
+
+
+def parse_format(text: str) -> str:
+    """The name of a format."""
+    if text not in FORMATS:
+        raise UsageError(f"{text!r} is not one of {', '.join(FORMATS)}")
+    return text
+
+
 def _by_ending(output: str) -> str | None:
-    """The format that the longest ending means; a name of nothing but an ending has it too."""
+    """The format that the longest ending means, what compresses it aside; a name of nothing but an
+    ending has it too."""
     name = "." + os.path.basename(output).lower()
+    packing = next((one for one in PACKINGS if name.endswith(one)), "")
     found = [
         (len(ending), fmt)
-        for fmt, (_, endings) in FORMATS.items()
-        for ending in endings
-        if name.removesuffix(".gz").endswith(ending) or name.endswith(ending)
+        for fmt, form in FORMATS.items()
+        for ending in form.endings
+        if name.removesuffix(packing).endswith(ending) or name.endswith(ending)
     ]
-    return max(found)[1] if found else None
+    fmt = max(found)[1] if found else None
+    if packing not in ("", ".gz") and fmt and FORMATS[fmt].kind in ("views", "page"):
+        return None
+    return fmt
 
 
 def _check_picture(output: str, fmt: str | None) -> None:
@@ -141,7 +192,7 @@ def _check_picture(output: str, fmt: str | None) -> None:
 
 def _endings() -> str:
     """The usual ending of each format."""
-    return "known endings: " + ", ".join(endings[0] for _, endings in FORMATS.values())
+    return "known endings: " + ", ".join(form.endings[0] for form in FORMATS.values())
 
 
 def table_of(output: str | None, tables: Sequence[str]) -> tuple[str, bool]:
@@ -150,17 +201,23 @@ def table_of(output: str | None, tables: Sequence[str]) -> tuple[str, bool]:
 
     Raises UsageError where several are, or a word speaks of a view.
     """
-    words = re.split(r"[^a-z]+", os.path.basename(output or "").lower())
-    named = [table for table in tables if table in words]
+    named = _words_in(output, tables)
     if len(named) > 1:
         raise UsageError(f"{output}: is it the table {' or '.join(named)}? Give --tables")
     if named:
         return named[0], True
-    view = next((word for word in words if word in _OF_VIEWS), None)
+    view = next(iter(_words_in(output, tuple(_OF_VIEWS))), None)
     if view is not None and output not in (None, "-"):
         fmt = _OF_VIEWS[view]
+        usual = FORMATS[fmt].endings[0]
         raise UsageError(
-            f"{output}: no table is called {view!r}: end the name in {FORMATS[fmt][1][0]} for the"
-            f" format {fmt}, or give --tables ({', '.join(tables)})"
+            f"{output}: no table is called {view!r}: end the name in {usual} for the format {fmt},"
+            f" or give --tables ({', '.join(tables)})"
         )
     return "allocations", False
+
+
+def _words_in(output: str | None, words: Sequence[str]) -> list[str]:
+    """Those of the words that the name of a file has."""
+    there = re.split(r"[^a-z]+", os.path.basename(output or "").lower())
+    return [word for word in words if word in there]

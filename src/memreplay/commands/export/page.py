@@ -10,11 +10,10 @@ from memreplay.commands.view.files import page_of_files
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.export.command import Export
+    from memreplay.commands.export.options import Export
 
 
-def export(asked: Export, _selection: Selection) -> int:
+def export(asked: Export) -> int:
     """Writes the page; the exit code. Raises UsageError, OSError."""
     if len(asked.files) > 1:
         raise UsageError("html holds one snapshot: memreplay view compares two, or shows a folder")
@@ -24,7 +23,7 @@ def export(asked: Export, _selection: Selection) -> int:
     if output.lower().endswith(".gz"):
         raise UsageError(f"{output}: a browser opens no page that is compressed; end it in .html")
     check_output(output, force=asked.force, binary=True, read=asked.files)
-    made, exit_code = page_of_files(asked.files, asked.reading, asked.config)
+    made, exit_code = page_of_files(asked.files, asked.reading, asked.reading.config)
     if made is not None:
         from memreplay.commands.view.writing import write_page
 

@@ -10,7 +10,7 @@ from memreplay.commands.shared.errors import say
 from memreplay.render.units import counted, size
 
 if TYPE_CHECKING:
-    from memreplay.commands.export.command import Export
+    from memreplay.commands.export.options import Export
 
 # What opens a view; of the others there are many.
 _OPENS = {
@@ -39,6 +39,16 @@ def say_file(
         said.append(size(os.path.getsize(asked.output)))
     rest = hint or _OPENS.get(asked.fmt)
     say(f"wrote {asked.output}: {', '.join(said)}" + (f"; {rest}" if rest else ""))
+
+
+def say_written(asked: Export, what: str) -> None:
+    """That `what` was written into the one file; nothing of stdout."""
+    if asked.output is None or asked.output == "-":
+        return
+    said = [f"{what} as {asked.fmt}"]
+    if os.path.isfile(asked.output):
+        said.append(size(os.path.getsize(asked.output)))
+    say(f"wrote {asked.output}: {', '.join(said)}")
 
 
 def say_folder(path: str, fmt: str, rows: Mapping[str, int], names: Sequence[str]) -> None:

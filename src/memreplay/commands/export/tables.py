@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from memreplay.commands.export.names import is_folder, table_of
+from memreplay.commands.export.names import check_not_packed, is_folder, table_of
 from memreplay.commands.export.saying import say_file, say_folder
 from memreplay.commands.export.writing import (
     check_unmixed,
@@ -23,22 +23,23 @@ from memreplay.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
-    from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.export.command import Export
+    from memreplay.commands.export.options import Export
 
 BINARY = ("parquet", "arrow")
 
 
-def export(asked: Export, _selection: Selection) -> int:
+def export(asked: Export) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, MissingExtraError, OSError."""
     from memreplay.export.tables.schema import TABLES, tables_named
 
+    check_not_packed(asked.output)
     check_extra()
-    named = None if asked.tables is None else tables_named(asked.tables)
-    if asked.flat and named is not None and "allocations" not in named:
-        raise UsageError(f"--flat is for the table allocations, but --tables says {asked.tables}")
-    rules = asked.config.rules()
-    if asked.partition is not None:
+    options = asked.options
+    named = None if options.tables is None else tables_named(options.tables)
+    if options.flat and named is not None and "allocations" not in named:
+        raise UsageError(f"--flat is for the table allocations, but --tables says {options.tables}")
+    rules = asked.reading.config.rules()
+    if options.partition is not None:
         from memreplay.commands.export.dataset import export_dataset
 
         return export_dataset(asked, named or tuple(TABLES), rules)
@@ -77,7 +78,7 @@ def _into_file(asked: Export, named: tuple[str, ...] | None, rules: tuple[Rule, 
 
     if named is not None and len(named) > 1:
         raise UsageError("several tables go into a folder, a file each: give -o DIR/")
-    by_name = ("allocations", True) if asked.flat else table_of(asked.output, tuple(TABLES))
+    by_name = ("allocations", True) if asked.options.flat else table_of(asked.output, tuple(TABLES))
     name, is_said = (named[0], True) if named else by_name
     binary = asked.fmt in BINARY
     check_output(asked.output, force=asked.force, binary=binary, read=asked.files)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
-from memreplay.commands.export.names import PAGES
+from memreplay.commands.export.names import PAGES, check_one_file
 from memreplay.commands.export.saying import say_file
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.output import byte_output, check_output
@@ -16,8 +15,7 @@ from memreplay.errors import UsageError
 from memreplay.render.plot import check_plot
 
 if TYPE_CHECKING:
-    from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.export.command import Export
+    from memreplay.commands.export.options import Export
     from memreplay.export.viewers.records import CategoryEvents, StacksReport, TraceReport
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.snapshot import Snapshot
@@ -37,16 +35,13 @@ BINARY = ("perfetto", "pprof")
 _GRAPH = {"live": "who held memory", "allocated": "who allocated"}
 
 
-def export(asked: Export, selection: Selection) -> int:
+def export(asked: Export) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, OSError."""
-    if len(asked.files) > 1:
-        raise UsageError(f"{asked.fmt} holds one snapshot: name one FILE")
-    if asked.output is not None and (asked.output.endswith("/") or os.path.isdir(asked.output)):
-        raise UsageError(f"{asked.output} is a folder: {asked.fmt} is one file")
+    check_one_file(asked.files, asked.output, asked.fmt)
     compressed = is_compressed(asked.fmt, asked.output)
     binary = compressed or asked.fmt in BINARY
     check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
-    render = _RENDER[asked.fmt](asked, selection)
+    render = _RENDER[asked.fmt](asked)
 
     def work() -> Rendered:
         with opened(asked.files[0], asked.reading) as snapshot:
@@ -91,15 +86,15 @@ def _notes(
 
 
 def _one_measure(asked: Export) -> MeasureName:
-    names: tuple[MeasureName, ...] = asked.measures or ("requested",)
+    names: tuple[MeasureName, ...] = asked.options.measures or ("requested",)
     if len(names) > 1:
         raise UsageError(f"{asked.fmt} holds one measure: give one --measure")
     return names[0]
 
 
-def _stacks(asked: Export, selection: Selection) -> Render:
+def _stacks(asked: Export) -> Render:
     measure = _one_measure(asked)
-    if asked.what == "allocated" and asked.at is not None:
+    if asked.options.what == "allocated" and asked.options.at is not None:
         raise UsageError("--what allocated covers all events that are read: leave out --at")
 
     def render(snapshot: Snapshot) -> Rendered:
@@ -107,11 +102,11 @@ def _stacks(asked: Export, selection: Selection) -> Render:
 
         report = stacks_report(
             snapshot,
-            selection,
+            asked.selection,
             measure=measure,
-            what=asked.what or "live",
-            when=asked.at,
-            all_frames=asked.all_frames,
+            what=asked.options.what or "live",
+            when=asked.options.at,
+            all_frames=asked.options.all_frames,
         )
         empty = () if any(device.stacks for device in report.devices) else (_EMPTY[report.what],)
         stacks = sum(len(device.stacks) for device in report.devices)
@@ -135,18 +130,18 @@ def _rendered(fmt: str, report: StacksReport) -> Iterator[bytes]:
     return iter((render_speedscope(report),))
 
 
-def _trace(asked: Export, selection: Selection) -> Render:
+def _trace(asked: Export) -> Render:
     def render(snapshot: Snapshot) -> Rendered:
         from memreplay.export.viewers.tracks import POINTS, trace_report
 
         report = trace_report(
             snapshot,
-            selection,
-            measures=asked.measures or None,
-            points=POINTS if asked.points is None else asked.points,
+            asked.selection,
+            measures=asked.options.measures or None,
+            points=POINTS if asked.options.points is None else asked.options.points,
             stacks=asked.fmt == "perfetto",
-            when=asked.at,
-            all_frames=asked.all_frames,
+            when=asked.options.at,
+            all_frames=asked.options.all_frames,
         )
         notes = _notes(report, report.notes)
         counters = sum(len(device.tracks) for device in report.devices)
@@ -162,9 +157,9 @@ def _trace(asked: Export, selection: Selection) -> Render:
     return render
 
 
-def _memory_timeline(asked: Export, selection: Selection) -> Render:
+def _memory_timeline(asked: Export) -> Render:
     measure = _one_measure(asked)
-    rules = asked.config.rules()
+    rules = asked.reading.config.rules()
     name = (asked.output or "").lower()
     raw = name.endswith((".raw.json", ".raw.json.gz"))
     page = name.removesuffix(".gz").endswith(PAGES)
@@ -179,7 +174,7 @@ def _memory_timeline(asked: Export, selection: Selection) -> Render:
         from memreplay.export.viewers.memory_timeline import render_coalesced, render_raw
         from memreplay.export.viewers.torch_categories import category_events
 
-        report = category_events(snapshot, selection, measure=measure, rules=rules)
+        report = category_events(snapshot, asked.selection, measure=measure, rules=rules)
         known = "recorded" if report.recorded else "guessed"
         about = (
             f"{'raw ' if raw else ''}bytes by {known} category over time",
@@ -196,7 +191,7 @@ def _memory_timeline(asked: Export, selection: Selection) -> Render:
     return render
 
 
-_RENDER: dict[str, Callable[[Export, Selection], Render]] = {
+_RENDER: dict[str, Callable[[Export], Render]] = {
     "perfetto": _trace,
     "chrome": _trace,
     "speedscope": _stacks,

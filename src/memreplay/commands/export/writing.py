@@ -10,6 +10,7 @@ from importlib import import_module
 from threading import Event, Thread
 from typing import IO, TYPE_CHECKING
 
+from memreplay.commands.export.names import TABLES as FORMATS
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.source import opened
 from memreplay.errors import UsageError
@@ -18,14 +19,13 @@ from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
-    from memreplay.commands.export.command import Export
+    from memreplay.commands.export.options import Export
     from memreplay.commands.shared.folder import Folder
     from memreplay.export.tables import Table
     from memreplay.snapshot.snapshot import Snapshot
 
     Write = Callable[[Table, IO[bytes]], None]
 
-FORMATS = ("parquet", "arrow", "csv", "ndjson", "json")
 _LONGEST = (
     "usage",
     "events",
@@ -187,7 +187,7 @@ def write_all(
 
 def flat_form(asked: Export, name: str) -> bool:
     """Whether a table is written in its flat form."""
-    return asked.flat and name == "allocations"
+    return asked.options.flat and name == "allocations"
 
 
 def make_measures(snapshot: Snapshot) -> None:

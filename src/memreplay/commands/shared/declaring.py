@@ -93,7 +93,7 @@ def as_command(
             for field in declared(kind):
                 if field.name not in absent and (one not in chosen or field.name in chosen[one]):
                     heading = HEADINGS.get(one, OWN)
-                    params += _options(field, heading, said.get(field.name), screen=screen)
+                    params += _options(field, heading, said, screen=screen)
         _check_names(name, params)
 
         def called(**given: Any) -> int:
@@ -164,15 +164,15 @@ def _argument(name: str, kind: Any) -> click.Argument:
 
 
 def _options(
-    field: Field, heading: str, words: str | None, *, screen: bool
+    field: Field, heading: str, words: Mapping[str, str], *, screen: bool
 ) -> Iterator[click.Option]:
     """The option of a field; of a format also --json."""
     if field.name == "format":
-        yield option(AS_JSON, heading)
+        yield option(AS_JSON, heading, words.get(AS_JSON.name))
     if field.name == "top" and screen:
         rows = f"{SCREEN_ROWS}, or {JSON_ROWS} in JSON"
         field = field._replace(default=None, opt=field.opt._replace(shown=rows))
-    yield option(field, heading, words)
+    yield option(field, heading, words.get(field.name))
 
 
 def option(field: Field, heading: str = OWN, words: str | None = None) -> Option:

@@ -202,7 +202,7 @@ def change_of(asked: Asked, selection: Selection) -> Change | None:
 
 def pickled(snap: Snapshot, found: Mapping[int, Simulated]) -> Iterator[bytes]:
     """What a recording of these simulations would have been, a device each."""
-    from memreplay.commands.slice.find import cut
+    from memreplay.export.snapshots.cutting import cut
     from memreplay.snapshot.retold import retold
 
     return cut(retold(snap, found))[1]

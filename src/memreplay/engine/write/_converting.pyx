@@ -23,7 +23,7 @@ cdef enum:
     LIMIT_FREE = 64 << 20
     LIMIT_RATIO = 100
 
-PLAIN = "memreplay dump --format ndjson writes what memreplay reads of it"
+PLAIN = "memreplay export --format ndjson writes what memreplay reads of it"
 
 
 @cython.final

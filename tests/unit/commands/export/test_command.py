@@ -100,10 +100,8 @@ def test_a_name_without_an_ending_is_a_folder(
         ("x.parquet", b"PAR1"),
         ("x.arrow", b"ARROW1"),
         ("x.csv", b'"device",'),
-        ("x.ndjson", b'{"device"'),
-        ("x.json", b"[\n{"),
         ("X.PARQUET", b"PAR1"),
-        ("X.NdJson", b'{"device"'),
+        ("X.Csv", b'"device",'),
     ],
 )
 def test_a_file_gets_the_allocations_in_the_format_of_its_name(
@@ -117,8 +115,23 @@ def test_a_file_gets_the_allocations_in_the_format_of_its_name(
         " another: events, allocations, stacks, frames, segments, blocks, annotations, usage"
     )
     assert data.startswith(start)
-    if name == "x.json":
-        assert [row["bytes"] for row in json.loads(data)] == [64, 128]
+
+
+@pytest.mark.parametrize("name, start", [("x.ndjson", b'{"device"'), ("x.json", b"[\n{")])
+def test_json_is_a_table_where_one_is_named(
+    name: str, start: bytes, runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    fmt = name[2:]
+    out, named = tmp_path / name, tmp_path / f"usage.{fmt}"
+    result = runner.invoke(app, ["export", str(path), "-o", str(out), "--tables", "allocations"])
+    assert wrote(result, out).startswith(f"the table allocations as {fmt}, 2 rows, ")
+    assert out.read_bytes().startswith(start)
+    for more in ([], ["--format", fmt]):
+        result = runner.invoke(app, ["export", str(path), "-o", str(named), "--force", *more])
+        assert wrote(result, named).startswith(f"the table usage as {fmt}, 3 rows, ")
+    flame = str(tmp_path / f"flame.{fmt}")
+    assert runner.invoke(app, ["export", str(path), "-o", flame]).exit_code == 2
+    assert runner.invoke(app, ["export", str(path), "-o", flame, "--format", fmt]).exit_code == 0
 
 
 def test_a_file_with_the_name_of_a_table_gets_that(
@@ -145,7 +158,8 @@ def test_stdout(runner: CliRunner, path: Path) -> None:
 def test_a_range_and_rules_of_ones_own(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     config = tmp_path / "memreplay.toml"
     config.write_text('category_defaults = false\n[[category]]\nname = "all"\nframes = ""\n')
-    args = ["export", str(path), "--format", "json", "--from", "1", "--config", str(config)]
+    args = ["export", str(path), "--format", "json", "--tables", "allocations", "--from", "1"]
+    args += ["--config", str(config)]
     rows = json.loads(runner.invoke(app, args).stdout)
     assert [(row["is_baseline"], row["alloc_event"]) for row in rows] == [(True, None), (False, 1)]
 
@@ -192,15 +206,15 @@ def test_a_name_without_an_ending_that_is_no_folder(
 
 
 def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: Path) -> None:
-    for name in ("x.txt", "snap.pkl.zst", "x.timeline.json.zst"):
+    for name in ("x.dat", "snap.pkl.lz4", "x.timeline.json.zst"):
         result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
         assert result.exit_code == 2
-        usual = ", ".join(endings[0] for _, endings in FORMATS.values())
+        usual = ", ".join(form.endings[0] for form in FORMATS.values())
         assert (
             f"{name}: no format has this ending; known endings: {usual}; or give --format"
         ) in result.stderr
     args = ["--tables", "usage", "--format", "parquet"]
-    for rest in (["-o", f"{tmp_path}/x.txt", *args], ["-o", f"{tmp_path}/run.1/"]):
+    for rest in (["-o", f"{tmp_path}/x.dat", *args], ["-o", f"{tmp_path}/run.1/"]):
         assert runner.invoke(app, ["export", str(path), *rest]).exit_code == 0
     (tmp_path / "run.2").mkdir()
     assert runner.invoke(app, ["export", str(path), "-o", str(tmp_path / "run.2")]).exit_code == 0

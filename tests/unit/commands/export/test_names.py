@@ -11,6 +11,10 @@ from memreplay.errors import UsageError
 from memreplay.export.tables import TABLES
 
 MEANT = {
+    "x.pkl": "pickle",
+    "x.pickle.zst": "pickle",
+    "x.json.xz": "json",
+    "x.txt.gz": "txt",
     "x.parquet": "parquet",
     "a.b.pq": "parquet",
     "x.feather": "arrow",
@@ -56,15 +60,15 @@ def test_the_format_of_a_name(name: str, fmt: str) -> None:
         (None, None, "say what to write (--format), or where to (-o OUT)"),
         ("-", None, "say what to write (--format), or where to (-o OUT)"),
         (
-            "x.txt",
+            "x.dat",
             None,
             (
-                "x.txt: no format has this ending; known endings: .parquet, .arrow, .csv, .ndjson,"
-                " .json, .pf"
+                "x.dat: no format has this ending; known endings: .pkl, .json, .ndjson, .txt,"
+                " .parquet, .arrow, .csv, .pf"
             ),
         ),
-        ("x.json.gz", None, "tables are not written as gzip"),
-        ("x.csv.gz", "csv", "tables are not written as gzip"),
+        ("x.csv", "pickle", "means csv, and --format says pickle: end the name in .pkl, or"),
+        ("x.pftrace.zst", None, "x.pftrace.zst: no format has this ending"),
         ("x.parquet", "csv", "means parquet, and --format says csv: end the name in .csv, or"),
         ("x.trace.json", "json", "means chrome, and --format says json: end the name in .json"),
         (

@@ -251,10 +251,11 @@ def test_one_snapshot_at_a_time(runner: CliRunner, path: Path) -> None:
     )
 
 
-def test_an_ending_in_gz_that_means_nothing(runner: CliRunner, path: Path) -> None:
-    result = run(runner, path, "-o", path.parent / "x.json.gz")
-    assert result.exit_code == 2
-    assert "this ending means nothing; say what to write (--format)" in result.stderr
+def test_a_table_is_not_compressed(runner: CliRunner, path: Path) -> None:
+    for name in ("usage.json.gz", "x.csv.zst"):
+        result = run(runner, path, "-o", path.parent / name)
+        assert result.exit_code == 2
+        assert "tables are not written as gzip or the like" in result.stderr
 
 
 @pytest.mark.parametrize("fmt", VIEWS)

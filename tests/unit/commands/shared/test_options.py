@@ -127,7 +127,7 @@ def test_a_file_that_may_not_be_read_is_one_line(
     """It is no wrong usage, of which click would say three."""
     snap = tmp_path / "snap.pkl"
     snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
-    out = ["slice", str(snap), "--force", "-o", str(tmp_path / "out.pkl")]
+    out = ["export", str(snap), "--force", "-o", str(tmp_path / "out.pkl")]
     (tmp_path / "out.pkl").write_bytes(b"old")
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)
     assert runner.invoke(app, out).exit_code == 0  # whoever asks that may be told wrong

@@ -249,9 +249,9 @@ def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "asked",
     [
-        ["slice"],
+        ["export", "--format", "pickle", "--to", "1"],
         ["baseline"],
-        ["dump"],
+        ["export", "--format", "txt"],
         ["timeline", "--format", "csv"],
         ["fragmentation", "--format", "svg"],
         ["export", "--format", "collapsed"],
@@ -261,7 +261,7 @@ def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_no_command_writes_over_the_snapshot_that_it_reads(
     asked: list[str], tmp_path: Path, runner: CliRunner
 ) -> None:
-    snap = tmp_path / "snap.pkl"
+    snap = tmp_path / "snap.dat"
     snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
     before = snap.read_bytes()
     done = runner.invoke(app, [asked[0], str(snap), *asked[1:], "-o", str(snap), "--force"])

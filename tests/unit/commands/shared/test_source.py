@@ -69,11 +69,11 @@ COMMANDS = (
     *(
         "allocations",
         "categories",
-        "dump",
+        "export --format txt",
         "at --end",
         "simulate",
         "fits",
-        "slice -o x.pkl",
+        "export -o x.pkl",
         "export -o x/",
     ),
     *("diff {0}", "gate --max-peak 1GiB", "summary {0}"),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
 from memreplay.engine.write._slicing import Excerpt, Stripped
+from memreplay.export.snapshots.cutting import cut
 from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder

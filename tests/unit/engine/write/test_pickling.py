@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
 from memreplay.engine.write._dump import dump
 from memreplay.engine.write._slicing import Excerpt, Pickled, Stripped
+from memreplay.export.snapshots.cutting import cut
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.strategies import traces

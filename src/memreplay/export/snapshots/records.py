@@ -1,4 +1,4 @@
-"""What `memreplay slice` wrote."""
+"""What a cut snapshot holds, and what it lacks."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
 
-from memreplay.commands.dump.result import FileLine
+from memreplay.commands.export.result import FileLine
 from memreplay.engine.write import _dump
 from memreplay.errors import LimitError
 from memreplay.render.record_json import plain, render_json
@@ -17,7 +17,7 @@ from memreplay.snapshot.json_values import json_safe
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
-Format = Literal["text", "ndjson"]
+Format = Literal["txt", "ndjson"]
 
 # Real snapshots come out at one to three times their size. A file made for it can name one long
 # text in every event, and would fill the disk.
@@ -38,8 +38,8 @@ def render_dump(snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
         left -= len(lines)
         if left < 0:
             raise LimitError(
-                f"the dump is over {MAX_RATIO} times as long as the snapshot",
-                hint="dump a part of it with --from and --to",
+                f"the lines are over {MAX_RATIO} times as long as the snapshot",
+                hint="export a part of it with --from and --to",
             )
         yield lines
 

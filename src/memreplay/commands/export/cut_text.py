@@ -1,15 +1,15 @@
-"""What a slice holds, in a line a device."""
+"""What a cut snapshot holds, in a line a device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memreplay.commands.slice.result import Sliced, SlicedDevice
+from memreplay.export.snapshots.records import Sliced, SlicedDevice
 from memreplay.render.units import count, counted, size
 from memreplay.texts import clean
 
 SHOWN_KEYS = 5
-KEEPS_ALL = "memreplay convert to a pickle keeps all"
+KEEPS_ALL = "a pickle of the whole file keeps all: leave out what cuts it"
 
 
 def lines(sliced: Sliced) -> Iterator[str]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.commands.app import app
-from memreplay.commands.slice.unknown import KNOWN
+from memreplay.export.snapshots.unknown import KNOWN
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -36,7 +36,15 @@ def snapshot(n: int = 3) -> dict[str, Any]:
 
 def sliced(data: bytes, folder: Path, *options: str, name: str = "out.pkl") -> tuple[bytes, str]:
     (folder / "in.pkl").write_bytes(data)
-    arguments = ["slice", str(folder / "in.pkl"), "-o", str(folder / name), "--force", *options]
+    arguments = [
+        "export",
+        str(folder / "in.pkl"),
+        "-o",
+        str(folder / name),
+        "--force",
+        "--salvage",
+        *options,
+    ]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     return (folder / name).read_bytes(), done.stderr
@@ -171,7 +179,7 @@ def test_what_else_the_file_holds_is_said_to_be_left_out(form: str, tmp_path: Pa
     out, said = sliced(data, tmp_path)
     assert mr.open(out).replay().peak == mr.open(build.dump(own)).replay().peak
     assert said.count("warning") == said.count(ALONE) == 1
-    out, said = sliced(data, tmp_path, "--to", "1", "--strip-frames")
+    out, said = sliced(data, tmp_path, "--to", "1", "--strip-frames=all")
     assert said.count(ALONE) == 1
 
 
@@ -214,7 +222,7 @@ def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
     whole["whole"] = [whole]
     out, said = sliced(build.dump(whole), tmp_path)
     assert unknown(pickle.loads(out)) == {"fine": 1}
-    assert 'warning: the key "whole" is left out: it refers to what it stands in; memreplay' in said
+    assert 'warning: the key "whole" is left out: it refers to what it stands in; a pickle' in said
     data = build.dump({**snapshot(), "fine": 1, "array": bytearray(b"x")}, 5)
     out, said = sliced(data, tmp_path)
     assert unknown(pickle.loads(out)) == {"fine": 1}
@@ -223,7 +231,7 @@ def test_what_cannot_be_kept_is_named(tmp_path: Path) -> None:
 
 def test_stacks_that_are_left_out_are_not_let_in_by_another_key(tmp_path: Path) -> None:
     data = build.dump({**snapshot(), "host_traces": [{"filename": "secret.py"}]})
-    for options in (("--strip-frames",), ("--strip-frames=plumbing",)):
+    for options in (("--strip-frames=all",), ("--strip-frames=plumbing",)):
         out, said = sliced(data, tmp_path, *options)
         assert b"secret.py" not in out
         assert "keys that memreplay doesn't read are left out: they may hold frames" in said
@@ -231,7 +239,9 @@ def test_stacks_that_are_left_out_are_not_let_in_by_another_key(tmp_path: Path) 
 
 def test_standard_input_says_so(tmp_path: Path) -> None:
     data = build.dump({**snapshot(), "x": 1})
-    done = CliRunner().invoke(app, ["slice", "-", "-o", str(tmp_path / "o.pkl")], input=data)
+    done = CliRunner().invoke(
+        app, ["export", "-", "--salvage", "-o", str(tmp_path / "o.pkl")], input=data
+    )
     assert done.exit_code == 0
     assert "standard input can't be read twice" in done.stderr
 
@@ -254,7 +264,7 @@ def test_json(tmp_path: Path) -> None:
 def test_nothing_is_said_or_read_again_of_a_file_without_such_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memreplay.commands.slice.unknown.open_stream", None)
+    monkeypatch.setattr("memreplay.export.snapshots.unknown.open_stream", None)
     out, said = sliced(build.dump(snapshot()), tmp_path)
     assert set(unknown(pickle.loads(out))) == set()
     assert "warning" not in said
@@ -295,12 +305,20 @@ def test_stretches_in_stretches_take_no_time_and_room_out_of_proportion(tmp_path
 def test_odd_pickles_are_no_crash(items: bytes, tmp_path: Path) -> None:
     (tmp_path / "in.pkl").write_bytes(spliced(items))
     done = CliRunner().invoke(
-        app, ["slice", str(tmp_path / "in.pkl"), "-o", str(tmp_path / "o"), "--force"]
+        app,
+        [
+            "export",
+            str(tmp_path / "in.pkl"),
+            "--salvage",
+            "-o",
+            str(tmp_path / "o.pkl"),
+            "--force",
+        ],
     )
     assert done.exit_code in (0, 3), done.output
     assert "Traceback" not in done.output
     if done.exit_code == 0:
-        pickle.loads((tmp_path / "o").read_bytes())
+        pickle.loads((tmp_path / "o.pkl").read_bytes())
 
 
 @given(st.data())

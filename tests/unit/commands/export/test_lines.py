@@ -1,4 +1,4 @@
-"""Tests of commands/dump/text.py, against docs/schemas/dump-1.json."""
+"""Tests of commands/export/lines.py, against docs/schemas/export-1.json."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 import memreplay as mr
-from memreplay.commands.dump import text as dump
-from memreplay.commands.dump.text import render_dump
+from memreplay.commands.export import lines as dump
+from memreplay.commands.export.lines import render_dump
 from tests import build
 from tests.build import Snapshot, SnapshotBuilder
 from tests.conftest import ROOT
@@ -65,7 +65,7 @@ annotation 0 device=0 name="step" stage="START" time_us=1700000000000004
 
 def test_text() -> None:
     data = build.dump(small())
-    text = b"".join(render_dump(mr.open(data), "text")).decode("ascii")
+    text = b"".join(render_dump(mr.open(data), "txt")).decode("ascii")
     assert text == TEXT.replace("bytes=N", f"bytes={len(data)}")
 
 
@@ -74,7 +74,7 @@ def test_ndjson() -> None:
     found = read_dump(render_dump(mr.open(data), "ndjson"))
     assert found.tables == expected_tables(small())
     assert found.header == {
-        "schema": "memreplay.dump/1",
+        "schema": "memreplay.export/1",
         "file": "<bytes>",
         "file_bytes": len(data),
         "stream_bytes": len(data),
@@ -89,7 +89,7 @@ def test_ndjson() -> None:
 
 
 def test_the_schema_describes_every_line() -> None:
-    schema = json.loads((ROOT / "docs/schemas/dump-1.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "docs/schemas/export-1.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     rules = {
         rule["properties"].get("table", {}).get("const", "header"): rule
@@ -112,7 +112,7 @@ def test_the_schema_describes_every_line() -> None:
 
 def test_a_range_keeps_its_numbers() -> None:
     part = mr.open(build.dump(small()), start=1, stop=2)
-    text = b"".join(render_dump(part, "text")).decode()
+    text = b"".join(render_dump(part, "txt")).decode()
     assert "trace 0 device=0 events=3 first_event=1 events_read=1\nevent 1 device=0" in text
     assert text.count("\nevent ") == 1
 
@@ -130,6 +130,6 @@ def test_no_file_fills_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         builder.alloc(1, 1)
     snap = mr.open(build.dump(builder.build()))
     written: list[int] = []
-    with pytest.raises(mr.LimitError, match="over 100 times as long as the snapshot; dump a part"):
+    with pytest.raises(mr.LimitError, match="over 100 times as long as the snapshot; export"):
         written.extend(len(lines) for lines in render_dump(snap, "ndjson"))
     assert sum(written) < 100 * snap.stream_bytes

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from tests import build
 from tests.unit.snapshot.test_recorded import simple, u4
 

@@ -1,4 +1,4 @@
-"""The lines of `memreplay dump`, as its JSON has them.
+"""The lines of an export as txt, event by event, as those of ndjson have them.
 
 The first is made of its record. The others are written by native code, and their records say what
 is in them.
@@ -153,7 +153,7 @@ class AnnotationLine(Record, frozen=True, kw_only=True, tag_field="table", tag="
     """When."""
 
 
-class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dump/1"):
+class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.export/1"):
     """The first line: the file that was read."""
 
     lines: ClassVar[tuple[type[Record], ...]] = (

@@ -1,4 +1,4 @@
-"""Tests of commands/slice/find.py; tests/property/test_slice.py has the numbers."""
+"""Tests of export/snapshots/cutting.py; tests/property/test_slice.py has the numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.commands.slice.find import cut
+from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.build import START_US, SnapshotBuilder

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY, ranks
-from memreplay.commands.slice.noted import noted_of
-from memreplay.commands.slice.result import LeftOut, Sliced, SlicedDevice
 from memreplay.engine.write import _slicing
+from memreplay.export.snapshots.noted import noted_of
+from memreplay.export.snapshots.records import LeftOut, Sliced, SlicedDevice
 from memreplay.snapshot.snapshot import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memreplay.commands.slice.unknown import Unknown
+    from memreplay.export.snapshots.unknown import Unknown
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 

@@ -1,4 +1,4 @@
-"""Tests of commands/slice/text.py: a line a device."""
+"""Tests of commands/export/cut_text.py: a line a device."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memreplay.commands.slice.result import Sliced, SlicedDevice
-from memreplay.commands.slice.text import lines
+from memreplay.commands.export.cut_text import lines
+from memreplay.export.snapshots.records import Sliced, SlicedDevice
 
 NOTHING: dict[str, Any] = {
     "device": 0,

@@ -1,4 +1,4 @@
-"""What a slice keeps of the keys of a snapshot that memreplay does not read."""
+"""What a cut snapshot keeps of the keys of a snapshot that memreplay does not read."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import io
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay import _core
-from memreplay.commands.slice.result import LeftOut
 from memreplay.engine.write import _converting, _slicing
 from memreplay.errors import SnapshotError
+from memreplay.export.snapshots.records import LeftOut
 from memreplay.io.container import open_stream
 from memreplay.io.limits import Limits
 from memreplay.snapshot.snapshot import KEPT
 
 if TYPE_CHECKING:
-    from memreplay.commands.shared.source import Reading
     from memreplay.io.packing import Format
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -31,22 +30,27 @@ class Unknown(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
-def unknown_of(
-    snap: Snapshot, file: str, reading: Reading, *, stripped: bool, fmt: Format
-) -> Unknown:
+class Source(NamedTuple):
+    """How to read the file once more; `pick` is 0 where it holds one snapshot."""
+
+    file: str
+    limits: Limits
+    pick: int
+
+
+def unknown_of(snap: Snapshot, source: Source, *, stripped: bool, fmt: Format) -> Unknown:
     """Find them in the file, which is read once more if it has any. They are kept whole, whatever
     part of the events the slice has."""
     if not snap.native.unknown_keys:
         return Unknown()
     if stripped:
         return _none("they may hold frames, which --strip-frames leaves out")
-    if file == "-":
+    if source.file == "-":
         return _none("standard input can't be read twice; give the file's name")
     if snap.truncation is not None:
         return _none("the file is cut off")
-    limits = Limits(**dict(reading.limits))
     try:
-        data, at = _pickle_of(snap, file, limits, reading.pick or 0)
+        data, at = _pickle_of(snap, source)
         items = _slicing.Unknown(data, at, KNOWN)
     except SnapshotError as error:
         return _none(error.message)
@@ -64,14 +68,16 @@ def _none(why: str) -> Unknown:
     return Unknown(left_out=(LeftOut(None, why),))
 
 
-def _pickle_of(snap: Snapshot, file: str, limits: Limits, pick: int) -> tuple[bytes, int]:
+def _pickle_of(snap: Snapshot, source: Source) -> tuple[bytes, int]:
     """The file as a pickle, and where the snapshot's first list begins in it."""
-    data = _plain(file, limits)
+    data = _plain(source.file, source.limits)
     if snap.protocol >= 0:
         return data, snap.native.adopted_at
     made = b"".join(_converting.Pickled(data, 4))
-    numbers = limits.numbers()
-    native = _core.read(io.BytesIO(made).readinto, numbers, None, False, None, None, None, pick)
+    numbers = source.limits.numbers()
+    native = _core.read(
+        io.BytesIO(made).readinto, numbers, None, False, None, None, None, source.pick
+    )
     return made, native.adopted_at
 
 

@@ -1,0 +1,1 @@
+"""A snapshot cut down, as a snapshot of its own."""
