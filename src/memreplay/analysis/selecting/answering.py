@@ -61,7 +61,10 @@ def _checked(field: Field, value: Any) -> Any:
     if field.many and isinstance(value, str):
         value = (value,)
     if field.many and value is not None:
-        return tuple(_one(field, one) for one in value)
+        found = [_one(field, one) for one in value]
+        if opt.joined:
+            found = [one for some in found for one in (some if isinstance(some, tuple) else [some])]
+        return tuple(found)
     if value is None and field.optional:
         return None
     found = _one(field, value)

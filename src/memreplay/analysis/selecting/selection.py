@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.selecting.parsing import (
     parse_least_size,
+    parse_measures,
     parse_pattern,
     parse_pool,
     parse_stream,
@@ -17,7 +18,7 @@ from memreplay.analysis.selecting.parsing import (
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import WAYS, By, MeasureName, When
+from memreplay.snapshot.model import MEASURES, WAYS, By, MeasureName, When
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -37,6 +38,19 @@ TotalMemory = Annotated[
     ),
 ]
 """A card's memory in bytes."""
+
+Measures = Annotated[
+    tuple[MeasureName, ...],
+    Opt(
+        "Which bytes: requested, held, active, allocated or reserved, or several.",
+        "NAME[,NAME]",
+        flag="--measure",
+        parse=parse_measures,
+        among=MEASURES,
+        joined=True,
+    ),
+]
+"""Several kinds of bytes."""
 
 At = Annotated[
     When | None,

@@ -256,22 +256,6 @@ def at_option(function: F) -> F:
     )(function)
 
 
-def step_options(function: F) -> F:
-    """--step-annotation and --period."""
-    annotation = click.option(
-        "--step-annotation",
-        "annotation",
-        metavar="NAME",
-        help="Take each annotation called NAME, or NAME#…, as a step. By default ProfilerStep,"
-        " else Optimizer.step; else steps end where the stacks show the optimizer, or are"
-        " what repeats in the trace.",
-    )
-    period = click.option(
-        "--period", type=click.IntRange(1), metavar="N", help="Take every N events as a step."
-    )
-    return annotation(period(function))
-
-
 def peaks_option(function: F) -> F:
     """--peaks N."""
     return click.option(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.grouping import Grouper, part_label
 from memreplay.analysis.moments.marks import ooms_of, spans_read
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages, fitting_by
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Measures, Selection
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.timeline.result import Axis, Layer, Marks, Series, TimelineReport
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Group, MeasureName
+from memreplay.snapshot.model import Group
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.snapshot.model import Buckets
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -33,16 +33,41 @@ IDLE_SHARE = 0.05  # of all events, in most of the time
 FEWEST_JUDGED = 100  # events: fewer leave most parts of any program empty
 
 
+POINTS = 1_000
+MOST_POINTS = 1_000_000
+
+
+class TimelineOptions(Options, frozen=True):
+    """Which measures, over which axis, in how many buckets."""
+
+    measures: Measures = ()
+    x: Annotated[
+        Axis | None,
+        Opt(
+            "The horizontal axis: time (the default where the file has times) or events (the"
+            " default where more than half of the time holds under 5 % of the events).",
+            "AXIS",
+            brief="The horizontal axis: time or event.",
+        ),
+    ] = None
+    points: Annotated[
+        int | None,
+        Opt(
+            "Cut events or time into N buckets, each with its minimum and maximum (default: as"
+            f" many as fit the width for text, else {POINTS}).",
+            "N",
+            least=1,
+            most=MOST_POINTS,
+            brief="Cut the recording into N buckets.",
+        ),
+    ] = None
+
+
+@takes(selection=Selection, options=TimelineOptions)
 def timeline_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    measures: Sequence[MeasureName] = (),
-    x: Axis | None = None,
-    points: int = 1000,
-    **choices: Unpack[Choices],
+    snap: Snapshot, selection: Selection, options: TimelineOptions
 ) -> TimelineReport:
-    """Each measure on each device, in at most `points` buckets.
+    """Each measure on each device, in at most `points` buckets (1,000 where that is None).
 
     `measures` are several at once, in place of the selection's one.
     `x` is "time" unless it is given, where all devices with events have times that differ and the
@@ -50,10 +75,10 @@ def timeline_report(
     highest: the `top` groups that hold most, each at its own moment (0: all), and the rest. Raises
     UsageError for times that are not there.
 
-    With `fold` stacks that differ in plumbing alone are one group.
+    With `fold` stacks that differ only in plumbing are one group.
     """
-    selection = selected(selection, choices)
-    measures = measures or (selection.measure,)
+    measures = options.measures or (selection.measure,)
+    x, points = options.x, POINTS if options.points is None else options.points
     if selection.by is not None:
         for measure in measures:
             fitting_by(measure, selection.by)
@@ -73,16 +98,14 @@ def timeline_report(
         if selection.by is None
         else Grouper(snap, selection.by, selection.rules, fold=selection.fold)
     )
+    drawing = _Drawing(axis, points, grouper, selection)
     return TimelineReport(
         file=snap.file,
         x=axis,
         idle=idle,
         points=points,
         by=selection.by,
-        devices=tuple(
-            device_series(snap, usage, axis, points, grouper, selection.top, selection.strict)
-            for usage in usages
-        ),
+        devices=tuple(_series(snap, usage, drawing) for usage in usages),
         marks=tuple(
             Marks(device, spans_read(snap, replay), ooms_of(replay))
             for device, replay in replays.items()
@@ -122,25 +145,26 @@ def _mostly_idle(usages: Sequence[Usage]) -> bool:
     return sum(events[: IDLE_PARTS // 2 + 1]) < IDLE_SHARE * usage.replay.events
 
 
-def device_series(
-    snap: Snapshot,
-    usage: Usage,
-    axis: Axis,
-    points: int,
-    grouper: Grouper | None,
-    top: int,
-    strict: bool = False,
-) -> Series:
+class _Drawing(NamedTuple):
+    """How each measure is cut and layered."""
+
+    axis: Axis
+    points: int
+    grouper: Grouper | None
+    selection: Selection
+
+
+def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
     """One measure of one device."""
-    replay = usage.replay
+    replay, grouper, selection = usage.replay, drawing.grouper, drawing.selection
     peak = usage.peak
-    buckets = usage.buckets(points, by_time=axis == "time")
+    buckets = usage.buckets(drawing.points, by_time=drawing.axis == "time")
     layers: tuple[Layer, ...] | UnsetType = UNSET
     rest: tuple[int, ...] | UnsetType = UNSET
     total: int | UnsetType = UNSET
     if grouper is not None:
-        layers, rest, total = _layers(usage, buckets, grouper, top)
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+        layers, rest, total = _layers(usage, buckets, grouper, selection.top)
+    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
     start, stop = replay.time_range or (None, None)
     return Series(
         device=replay.device,

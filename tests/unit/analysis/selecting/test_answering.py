@@ -10,7 +10,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.selecting.answering import takes
-from memreplay.analysis.selecting.selection import Filters, Selection
+from memreplay.analysis.selecting.selection import Filters, Measures, Selection
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
@@ -83,3 +83,19 @@ def test_the_signature_has_each_option() -> None:
     names = [*inspect.signature(answer).parameters]
     assert names[:3] == ["snap", "selection", "options"]
     assert {"by", "top", "include", "windows", "size"} <= {*names}
+
+
+class Measured(Options, frozen=True):
+    measures: Measures = ()
+
+
+@takes(options=Measured)
+def measured(snap: object, options: Measured) -> tuple[str, ...]:
+    return options.measures
+
+
+@pytest.mark.parametrize("given", ["held,active", ["held", "active"], ("held,active",)])
+def test_a_text_that_stands_for_several(given: object) -> None:
+    assert measured(None, measures=given) == ("held", "active")
+    with pytest.raises(UsageError, match="'most' is not one of"):
+        measured(None, measures=("most",))

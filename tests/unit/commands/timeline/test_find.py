@@ -20,7 +20,7 @@ THERE = [("there", "loss.py", 9)]
 
 
 def report(builder: SnapshotBuilder, **options: object) -> TimelineReport:
-    return timeline_report(mr.open(build.dump(builder.build())), **options)  # type: ignore[arg-type]
+    return timeline_report(mr.open(build.dump(builder.build())), **options)
 
 
 def two_devices() -> SnapshotBuilder:

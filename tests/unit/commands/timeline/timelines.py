@@ -53,4 +53,4 @@ def made(
         start=None if start is None else Moment("event", start),
         stop=None if stop is None else Moment("event", stop),
     )
-    return timeline_report(snap, **options)  # type: ignore[arg-type]
+    return timeline_report(snap, **options)
