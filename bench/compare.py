@@ -74,7 +74,7 @@ OWN = (
     ("peak", "--measure", "reserved"),
     ("summary",),
     ("peak", "--by", "category,file"),
-    ("at", "--end", "--list"),
+    ("at", "end", "--list"),
     ("peak", "--tree"),
     ("peak", "--include", "forward"),
     ("report",),

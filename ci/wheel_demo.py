@@ -180,7 +180,7 @@ def check_commands(demo: Demo) -> None:
     for arguments in (
         ["report"],
         ["report", "--format", "markdown"],
-        ["at", "--event", "100"],
+        ["at", "100"],
         ["timeline"],
         ["allocations"],
         ["categories"],

@@ -138,7 +138,7 @@ def run_all(folder: Path, example: str, other: str) -> Iterator[str]:
         (["peak", example], 0),
         (["peak", example, "--format", "json"], 0),
         (["report", example], 0),
-        (["at", example, "--event", "100"], 0),
+        (["at", example, "100"], 0),
         (["timeline", example], 0),
         (["diff", example, other], 0),
         (["allocations", example], 0),

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import memreplay as mr
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.plumbing import OUTERMOST, ranks
 from memreplay.analysis.groups.dimensions import OUTSIDE
 from memreplay.analysis.groups.grouping import pool_label, stream_label
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
-from memreplay.analysis.moments.annotations import spans
 from memreplay.snapshot.replay import Usage
 from tests import oracle
 from tests.oracle_before import likely

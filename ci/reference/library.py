@@ -56,7 +56,7 @@ SECTIONS = {
         "PageView",
         "to_json",
     ),
-    "Say what is asked": ("Selection", "When", "Filters", "Rule", "TreeShape", "Change"),
+    "Say what is asked": ("Selection", "When", "Filters", "Rule", "Change"),
     "Record, and estimate": ("record", "estimate", "estimating", "Estimate"),
     "Errors": (
         "MemreplayError",

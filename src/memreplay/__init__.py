@@ -16,7 +16,6 @@ TYPE_CHECKING = False  # typing itself takes longer to load than all of this pac
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.baseline import baseline_of as baseline
-    from memreplay.analysis.groups.calltree import TreeShape
     from memreplay.analysis.selecting.selection import Filters, Selection
     from memreplay.analysis.simulating.editing import Change
     from memreplay.commands.allocations.find import allocations_report as allocations
@@ -81,7 +80,6 @@ _HOME = {
     "Selection": "analysis.selecting.selection",
     "Snapshot": "snapshot.snapshot",
     "SnapshotError": "errors",
-    "TreeShape": "analysis.groups.calltree",
     "TruncatedError": "errors",
     "UnsafePickleError": "errors",
     "Usage": "snapshot.replay",
@@ -137,7 +135,6 @@ __all__ = [
     "Selection",
     "Snapshot",
     "SnapshotError",
-    "TreeShape",
     "TruncatedError",
     "UnsafePickleError",
     "Usage",

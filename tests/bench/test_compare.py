@@ -110,7 +110,7 @@ def test_own_commands_are_those_that_there_are() -> None:
         "watch",  # waits
     }
     (at,) = (one for one in compare.own_commands(sys.executable) if one.name.startswith("at "))
-    assert at.arguments[1:] == ("-m", "memreplay", "at", "FILE", "--end", "--list")
+    assert at.arguments[1:] == ("-m", "memreplay", "at", "FILE", "end", "--list")
 
 
 def test_own_commands_that_have_no_answer_are_left_out(

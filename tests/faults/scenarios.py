@@ -89,7 +89,7 @@ SCENARIOS = (
     Scenario("simulate, all settings", "simulate {in}/oom.pkl.gz --search"),
     Scenario("leaks", "leaks {in}/leaky.pkl.gz"),
     Scenario("steps", "steps {in}/leaky.pkl.gz --json"),
-    Scenario("at", "at {in}/snap.pkl.gz --end --list"),
+    Scenario("at", "at {in}/snap.pkl.gz end --list"),
     Scenario("timeline", "timeline {in}/snap.pkl.gz"),
     Scenario("allocations", "allocations {in}/snap.pkl.gz"),
     Scenario("categories", "categories {in}/snap.pkl.gz"),

@@ -13,14 +13,13 @@ from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import BaselineSide
-from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import BY_STACK
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.simulating.editing import Change
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
-from memreplay.commands.at.find import at_report
+from memreplay.commands.at.find import AtOptions, at_report
 from memreplay.commands.at.text import at_document
 from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.categories.find import categories_report
@@ -128,7 +127,13 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     filters = FILTERS[dice % len(FILTERS)]
     asked_for: Any = BY_STACK[dice // 4096 % len(BY_STACK)]
     share = (0.0, 0.01)[dice // 4 % 2]
-    shape = TreeShape(dice % 4, share, whole=dice % 3 == 0, inverted=dice // 8 % 2 == 0)
+    tree = AtOptions(
+        tree=True,
+        tree_depth=dice % 4,
+        tree_share=share,
+        whole_stacks=dice % 3 == 0,
+        inverted=dice // 8 % 2 == 0,
+    )
     return [
         Asked(
             lambda: at_report(
@@ -138,13 +143,13 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
                 by=by,
                 top=top,
                 listed=dice % 2 == 0,
-                stages=dice % 5 == 0,
+                annotations=dice % 5 == 0,
             ),
             at_document,
             render_json,
         ),
         Asked(
-            lambda: at_report(snap, [when], measure=of_blocks, tree=shape, filters=filters),
+            lambda: at_report(snap, [when], options=tree, measure=of_blocks, filters=filters),
             at_document,
             render_json,
         ),

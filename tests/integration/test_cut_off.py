@@ -83,7 +83,7 @@ def test_what_is_known_has_been_read(whole: bytes) -> None:
 def test_no_command_tells_of_it(tmp_path: Path, part: bytes, command: str) -> None:
     path = tmp_path / "cut.pickle"
     path.write_bytes(part)
-    more = {"at": ["--event", "5"], "export": ["--format", "txt"]}.get(command, [])
+    more = {"at": ["5"], "export": ["--format", "txt"]}.get(command, [])
     words = [command, "--salvage", str(path), *more]
     _, out, err = run(*words)
     assert UNKNOWN in err

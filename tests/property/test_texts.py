@@ -78,10 +78,10 @@ QUERIES = (
 MORE: dict[str, list[list[str]]] = {
     "peak": [[], ["--tree"], ["--peaks", "2", "--all-frames"], *(["--by", one] for one in WAYS)],
     "at": [
-        ["--list"],
+        ["peak", "--list"],
         ["--annotations"],
-        ["--end", "--all-frames"],
-        *(["--event", "12", "--by", one] for one in WAYS),
+        ["end", "--all-frames"],
+        *(["12", "--by", one] for one in WAYS),
     ],
     "timeline": [[], ["--by", "stack"], ["--by", "category"], ["--by", "module"]],
     "allocations": [[], ["--by", "file"], ["--by", "module", "--temporary", "3"]],

@@ -38,7 +38,7 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
     "at": (
         lambda snap: mr.at(snap, [mr.When("event", 500), mr.When("end")], top=2, listed=True),
         STEP,
-        "--event 500 --end --top 2 --list",
+        "500 end --top 2 --list",
     ),
     "categories": (
         lambda snap: mr.categories(snap, when=mr.When("end"), measure="held"),

@@ -245,23 +245,39 @@ Edge = Literal["start", "end", "peak"]
 class When(Record, frozen=True):
     """The moment that a question is about."""
 
-    kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end", "address"]
+    kind: Literal[
+        "event",
+        "elapsed",
+        "time",
+        "time_of_day",
+        "annotation",
+        "step",
+        "peak",
+        "oom",
+        "start",
+        "end",
+        "address",
+    ]
     """`event`: after the event `value` (-1: the start). `elapsed` and `time`: after the events up
-    to `value` microseconds, since the device's first event or since 1970. `peak`: the `value`-th
-    highest separate peak of the measure, 1 the peak itself. `start`, `end`: before the first, after
-    the last event. `annotation`: the first one called `name`, or, if none is called so, the k-th of
+    to `value` microseconds, since the device's first event or since 1970. `time_of_day`: so many
+    since midnight (UTC), on the day on which the recording starts, or on the next one if only that
+    has it. `peak`: the `value`-th highest separate peak of the measure, 1 the peak itself. `oom`:
+    when the `value`-th request failed. `start`, `end`: before the first, after the last event.
+    `step`: the `value`-th step, as `memreplay steps` finds them (-1 is the last).
+    `annotation`: the first one called `name`, or, if none is called so, the k-th of
     NAME for a name of the form NAME#k (from 1; -1 is the last). `address`: after the first
     allocation with the address `value` in it, or the one of the number `name`, was made; a number
     that begins with `_` is the one that PyTorch's viewer shows."""
     value: int = 0
-    """The event, the microseconds, the number of the peak, or the address; else 0."""
+    """The event, the microseconds, the number of the peak, the failed request or the step, or the
+    address; else 0."""
     name: str | None = None
     """Of an annotation; of an address the number that was given."""
     edge: Edge | None = None
-    """Of an annotation: where it begins or ends, or the peak between."""
+    """Of an annotation or a step: where it begins or ends, or the peak between."""
 
     def __post_init__(self) -> None:
-        if self.kind == "annotation" and self.edge is None:
+        if self.kind in ("annotation", "step") and self.edge is None:
             force_setattr(self, "edge", "start")
 
 

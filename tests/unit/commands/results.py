@@ -73,9 +73,7 @@ DEVICE_PEAK = DevicePeak(
     trusted=True,
     reasons=(),
 )
-PEAK = PeakReport(
-    file="snap.pkl", measure="requested", by="stack", all_frames=False, devices=(DEVICE_PEAK,)
-)
+PEAK = PeakReport(file="snap.pkl", measure="requested", by="stack", devices=(DEVICE_PEAK,))
 
 
 def peak_of(**changes: object) -> PeakReport:

@@ -124,14 +124,14 @@ def test_numbers_and_texts_are_for_readers(hostile: mr.Snapshot) -> None:
 
 def test_no_public_class_is_forgotten() -> None:
     """What has no table is short text that a user wrote, or an error."""
-    plain = {"Change", "Limits", "TreeShape", "PageView", "Rule"}
+    plain = {"Change", "Limits", "PageView", "Rule"}
     for name in mr.__all__:
         value = getattr(mr, name)
         if not isinstance(value, type) or issubclass(value, Exception):
             continue
         if name not in plain | {"record", "estimating"}:
             assert hasattr(value, "_repr_html_"), name
-    for one in (mr.Change(), mr.Limits(), mr.Rule("a", frames="b"), mr.TreeShape()):
+    for one in (mr.Change(), mr.Limits(), mr.Rule("a", frames="b")):
         assert len(repr(one)) < MOST_LINE
 
 

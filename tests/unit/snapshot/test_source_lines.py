@@ -59,7 +59,7 @@ def test_reports_show_it() -> None:
 
 
 def test_whole_stacks_show_it_for_each_frame() -> None:
-    document = peak_document(peak_report(opened(), all_frames=True))
+    document = peak_document(peak_report(opened()), all_frames=True)
     lines = [one.strip() for one in render_plain(document, width=100).splitlines()]
     at = lines.index("> y = self.up(x)")
     assert lines[at + 1 : at + 3] == ["main  /w/train.py:9", "> loss = model(x)"]
@@ -123,7 +123,7 @@ def test_hostile_lines_do_nothing() -> None:
     (inner, _) = snap.stack(1)
     assert inner.source == text[:LONGEST]
     for document in (
-        peak_document(peak_report(snap, all_frames=True)),
+        peak_document(peak_report(snap), all_frames=True),
         report_document(overview(snap, fold=True)),
     ):
         lines = render_plain(document, width=100).splitlines()

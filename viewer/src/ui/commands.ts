@@ -5,8 +5,8 @@ import { eventOf, wayOf } from './ground.js';
 import { quoted } from './quoting.js';
 import type { Tab } from './state.js';
 
-function event(ground: Ground, moment: number): string[] {
-  return ['--event', String(eventOf(ground, moment))];
+function event(ground: Ground, moment: number): string {
+  return moment ? String(eventOf(ground, moment)) : 'start';
 }
 
 /** The words of the command for a tab; null where no command says just that. */
@@ -21,7 +21,7 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
   const by = way === 'stack' ? [] : ['--by', way];
   // With a filter the peak is that of what it lets through; that of reserved bytes is another moment.
   const peak = state.at === null && !state.search && state.measure !== 'reserved';
-  const moment = peak ? ['peak', ...file] : ['at', ...file, ...event(ground, at)];
+  const moment = peak ? ['peak', ...file] : ['at', ...file, event(ground, at)];
   switch (tab) {
     case 'holders':
       return [...moment, ...by, ...of, ...include];
@@ -36,10 +36,10 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       ];
     case 'list':
       if (state.group !== null) return null;
-      return ['at', ...file, ...event(ground, at), '--list', ...of, ...include];
+      return ['at', ...file, event(ground, at), '--list', ...of, ...include];
     case 'between': {
       if (other === null) return null;
-      const ends = [...event(ground, Math.min(at, other)), ...event(ground, Math.max(at, other))];
+      const ends = [event(ground, Math.min(at, other)), event(ground, Math.max(at, other))];
       return ['at', ...file, ...ends, ...by, ...of, ...include];
     }
     case 'allocator':
@@ -48,7 +48,7 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
         ...file,
         '--map',
         '--at',
-        at ? String(eventOf(ground, at)) : 'start',
+        event(ground, at),
         ...by,
         ...one,
       ];

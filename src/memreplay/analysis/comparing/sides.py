@@ -217,7 +217,7 @@ class SnapshotSide:
 
     def spans(self, device: int) -> tuple[Span, ...]:
         """The annotations of a device."""
-        from memreplay.analysis.moments.annotations import spans
+        from memreplay.analysis.annotations.spans import spans
 
         return spans(self.snap, self.snap.replay(device))
 

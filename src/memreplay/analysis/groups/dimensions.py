@@ -11,6 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.ends import ENDS, keys_by_end, marks_of
 from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins, only_python
 from memreplay.analysis.categories.rules import (
@@ -25,7 +26,6 @@ from memreplay.analysis.code.naming import name_of_frame, name_of_stack, place_o
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
-from memreplay.analysis.moments.annotations import spans
 from memreplay.engine.query import _groups
 from memreplay.engine.replay import _measures
 from memreplay.snapshot.model import By, Frame, Label, Part, Way

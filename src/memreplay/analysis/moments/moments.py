@@ -1,11 +1,11 @@
-"""Finds the event that a moment means: a peak, an end, a time, an annotation."""
+"""Finds the event that a moment means: a peak, an end, a time, a step, an annotation."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN = 8  # names of annotations that an error lists
 LONGEST = 60  # characters of one
+DAY_US = 86_400_000_000
 
 
 def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
@@ -37,6 +38,10 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
         return _peak(usage, when.value)
     if when.kind == "annotation":
         return _in_span(usage, _named(snap, replay, when.name or ""), when.edge or "start")
+    if when.kind == "oom":
+        return _oom(replay, when.value)
+    if when.kind == "step":
+        return _in_step(snap, usage, when.value, when.edge or "start")
     if when.kind == "address":
         from memreplay.analysis.moments.addresses import event_of, life_of
 
@@ -44,10 +49,10 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
     if replay.events == 0:
         raise UsageError(f"device {replay.device} has no events, and so no times")
     time = when.value
-    if when.kind == "elapsed":
+    if when.kind != "time":
         if replay.origin_us is None:
             raise UsageError("this snapshot has no times; name an event instead")
-        time += replay.origin_us
+        time = _of_day(replay, time) if when.kind == "time_of_day" else time + replay.origin_us
     return _read(replay, replay.event_at(time))
 
 
@@ -61,6 +66,49 @@ def _peak(usage: Usage, number: int) -> int:
         there = "1 separate peak" if len(found) == 1 else f"{len(found)} separate peaks"
         raise UsageError(f"device {usage.replay.device} has {there}; there is no peak {number}")
     return found[-1].event_index
+
+
+def _of_day(replay: Replay, since_midnight: int) -> int:
+    """The microseconds since the epoch of a time of day, on the day on which the trace starts; on
+    the next one if that's where the events are."""
+    first = replay.origin_us or 0
+    time = first - first % DAY_US + since_midnight
+    last = (replay.time_range or (0, 0))[1]
+    return time + DAY_US if time < first and time + DAY_US <= last else time
+
+
+def _oom(replay: Replay, number: int) -> int:
+    failed = replay.events_of("oom")
+    if 1 <= number <= len(failed):
+        return failed[number - 1]
+    if not failed:
+        raise UsageError(f"device {replay.device}: no request failed in the events that were read")
+    there = "1 failed request" if len(failed) == 1 else f"{len(failed)} failed requests"
+    raise UsageError(f"device {replay.device} has {there}, counted from 1; there is no {number}")
+
+
+def _in_step(snap: Snapshot, usage: Usage, number: int, edge: Edge) -> int:
+    """Steps are those of the requested bytes, so that one moment is meant whatever is measured."""
+    from memreplay.analysis.steps.boundaries import find_steps  # late: few moments are in steps
+
+    replay = usage.replay
+    found = find_steps(snap, replay.measure())
+    if not found.pieces:
+        raise UsageError(f"device {replay.device} has no steps: {found.missing}")
+    count = len(found.pieces)
+    if number == 0 or not -count <= number <= count:
+        there = "1 step" if count == 1 else f"{count} steps"
+        raise UsageError(
+            f"device {replay.device} has {there}, counted from 1 (or from -1, the last): there is"
+            f" no step {number}; memreplay steps lists them"
+        )
+    piece = found.pieces[number - 1 if number > 0 else number]
+    # Rows count from the first event that was read; the state before a row is that after the one
+    # before it.
+    first, last = piece.first + replay.first_event, piece.stop - 1 + replay.first_event
+    if edge == "peak":
+        return usage.highest(first, last).event_index
+    return last if edge == "end" else first - 1
 
 
 def _named(snap: Snapshot, replay: Replay, name: str) -> Span:

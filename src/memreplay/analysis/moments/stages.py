@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.moments.highest import Highest
 from memreplay.analysis.moments.records import DeviceStages, Stage
 

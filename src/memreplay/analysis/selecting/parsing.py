@@ -29,6 +29,22 @@ _VIEWER = (
     r"|(?P<bare>[0-9a-fA-F]{8,16}))(?P<number>_\d{1,15})?"
 )
 _SEGMENT = r"s'?[0-9a-fA-F]{1,16}(?:_\d{1,15})?"
+# What is an address wherever a moment is named: 0x…, a number with #, or hexadecimal of 8 digits or
+# more as the viewer shows it, as no annotation is called.
+_PLAIN_ADDRESS = (
+    r"0[xX].*|\d{1,20}#.*|[bs]'?(?:0[xX])?[0-9a-fA-F]{8,16}(?:_\d{1,15})?"
+    r"|\d[0-9a-fA-F]{7,15}(?:_\d{1,15})?"
+)
+LEAST_ADDRESS = 1 << 40  # no trace has so many events, and no GPU has memory below
+_CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?"
+WHEN_FORMS = (
+    "an event (1200), a time since the start (1.5s, 300ms), a time of day (12:03:05.2), a UTC time"
+    " (2026-01-21T10:15:00), @SECONDS since the epoch, start, end, peak (peak:2 for the second"
+    " highest), oom (oom:2 for the second failed request), step:3, an annotation (NAME, NAME#2 for"
+    " the second of that name) or an address (0x7f12a0000000, …#2 for its second allocation);"
+    " steps and annotations with :end or :peak for their end or the peak within"
+)
+"""How a moment is named, for help and errors."""
 # What people may call a way, too.
 _ALSO = {
     "user-frame": "frame",
@@ -49,6 +65,18 @@ def parse_least_size(text: str) -> int:
     if size < 1:
         raise UsageError(f"{text!r} is too small here")
     return size
+
+
+def parse_fraction(text: str) -> float:
+    """`1%` or `0.01`: a share of a whole, 0.0 to 1.0."""
+    bare = text.strip()
+    try:
+        found = float(bare.removesuffix("%")) / (100 if bare.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise UsageError(f"{text!r} is not a share: give 1% or 0.01, to 100%")
+    return found
 
 
 def parse_ways(text: str) -> By:
@@ -134,20 +162,55 @@ def parse_moment(text: str) -> Moment:
 
 
 def parse_when(text: str) -> When:
-    """`peak`, `peak:2`, `start`, `end`, `1200`, `1.5s`, `@SECONDS`, a UTC time, or an annotation:
-    `NAME`, `NAME#k`, each with `:end` or `:peak` where it is not its start that is meant."""
+    """A moment, in any of the forms that WHEN_FORMS lists. What has the form of no other is the
+    name of an annotation; `annotation:` before it says that it's one in any case."""
     text = text.strip()
     if text in ("start", "end"):
         return When("end" if text == "end" else "start")
-    if match := re.fullmatch(r"peak(?::(\d{1,9}))?", text):
-        return When("peak", int(match[1] or 1))
-    if re.match(r"[\d@+.-]", text) or not text:
-        moment = parse_moment(text)
-        return When(moment.kind, moment.value)
-    return annotation(text)
+    if match := re.fullmatch(r"(peak|oom)(?::(\d{1,9}))?", text, re.ASCII):
+        return When("oom" if match[1] == "oom" else "peak", int(match[2] or 1))
+    if match := re.fullmatch(r"step:(-?\d{1,9})(?::(start|end|peak))?", text, re.ASCII):
+        return When("step", int(match[1]), edge=match[2] or "start")  # type: ignore[arg-type]
+    if name := text.removeprefix("annotation:"):
+        if name != text:
+            return _annotation(name)
+        if _is_address(text):
+            return parse_address(text)
+        if match := re.fullmatch(_CLOCK, text, re.ASCII):
+            return When("time_of_day", _of_day(text, match))
+        if not re.match(r"[\d@+.-]", text):
+            return _annotation(text)
+        try:
+            moment = parse_moment(text)
+        except UsageError:
+            pass
+        else:
+            return When(moment.kind, moment.value)
+    raise UsageError(f"{text!r} is not a moment: give {WHEN_FORMS}")
 
 
-def annotation(text: str) -> When:
+def parsed_when(given: When | str) -> When:
+    """The moment itself, or the one that a text names."""
+    return parse_when(given) if isinstance(given, str) else given
+
+
+def _of_day(text: str, match: re.Match[str]) -> int:
+    """The microseconds since midnight of `12:03`, `12:03:05.2`."""
+    hours, minutes, seconds = int(match[1]), int(match[2]), int(match[3] or 0)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise UsageError(f"{text!r} is not a time of day: they go up to 23:59:59.999999")
+    micros = int((match[4] or "").ljust(6, "0"))
+    return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is an address, and not an event's number or an annotation's name."""
+    if re.fullmatch(r"\d{1,20}", text, re.ASCII):
+        return int(text) >= LEAST_ADDRESS
+    return re.fullmatch(_PLAIN_ADDRESS, text, re.ASCII) is not None
+
+
+def _annotation(text: str) -> When:
     """`NAME`, `NAME#k`, `NAME:end`: where it begins unless it is said."""
     name, _, edge = text.rpartition(":")
     if name and edge in _EDGES:

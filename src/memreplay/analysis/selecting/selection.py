@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 from msgspec.structs import replace
 
 from memreplay.analysis.selecting.parsing import (
+    WHEN_FORMS,
     parse_least_size,
     parse_measures,
     parse_pattern,
@@ -55,12 +56,10 @@ Measures = Annotated[
 At = Annotated[
     When | None,
     Opt(
-        "The moment: peak (peak:2 for the second), start, end, an event (1200), a time since the"
-        " start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation (NAME; NAME#2 for"
-        " the second of that name, NAME:end for its end, NAME:peak for the peak within it).",
+        f"The moment: {WHEN_FORMS}.",
         "WHEN",
         parse=parse_when,
-        brief="The moment: peak, end, an event (1200), a time (1.5s), an annotation.",
+        brief="The moment: peak:2, oom, end, step:3, 1200, 1.5s, an annotation, …",
     ),
 ]
 """A moment of the recording."""

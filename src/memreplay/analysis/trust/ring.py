@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 import memreplay._core as _core
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 
 if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay

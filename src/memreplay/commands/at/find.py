@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 import memreplay._core as _core
-from memreplay.analysis.groups.calltree import TREE_ALONE, TreeShape, call_tree
+from memreplay.analysis.calls.calltree import TreeOptions, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve
 from memreplay.analysis.moments.records import DeviceStages
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.parsing import parsed_when
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.at.result import (
     AtReport,
@@ -23,12 +25,11 @@ from memreplay.commands.at.result import (
     Lived,
     Stack,
 )
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Frame, When
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -36,53 +37,65 @@ if TYPE_CHECKING:
 EMPTY_STACK = 0  # the id of the stack of no frames
 
 
+class AtOptions(TreeOptions, frozen=True):
+    """What else to show of a moment."""
+
+    listed: Annotated[
+        bool,
+        Opt(
+            "Also list single allocations, as many as --top says.",
+            flag="--list",
+            brief="Also list single allocations.",
+        ),
+    ] = False
+    annotations: Annotated[
+        bool,
+        Opt(
+            "Show all annotations in a table: usage at the start and the end, and the peak within.",
+            brief="Show all annotations, with the peak within each.",
+        ),
+    ] = False
+
+
+@takes(selection=Selection, options=AtOptions)
 def at_report(
     snap: Snapshot,
-    moments: When | Sequence[When],
-    selection: Selection | None = None,
-    *,
-    listed: bool = False,
-    all_frames: bool = False,
-    tree: TreeShape | None = None,
-    stages: bool = False,
-    **choices: Unpack[Choices],
+    when: When | str | Sequence[When | str],
+    selection: Selection,
+    options: AtOptions,
 ) -> AtReport:
-    """The live set of each device at each of the `moments`.
+    """The live set of each device at a moment, or at each of several.
 
-    `tree` asks for a tree of calls in place of groups, `listed` for single allocations. With
-    `stages` the usage at every annotation too, `top` of them.
+    Each `when` is a When or a text: "peak:2", "oom", "step:3", "1.5s", an event's number, the
+    name of an annotation, an address (docs/at.md). `tree` asks for a tree of calls in place of
+    groups, `listed` for single allocations, `annotations` for the usage at every annotation, too,
+    `top` of them. With `fold` stacks that differ in plumbing alone are one group.
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
-
-    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
-    as text, which then shows whole stacks.
     """
-    selection = selected(selection, choices)
-    moments = (moments,) if isinstance(moments, When) else moments
-    if tree is not None and (selection.measure == "reserved" or selection.by is not None):
-        raise UsageError(TREE_ALONE)
+    moments = [parsed_when(one) for one in ([when] if isinstance(when, (str, When)) else when)]
+    options.check(selection)
     by = fitting_by(selection.measure, selection.by, asked_for=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
-    if listed and selection.measure == "reserved":
+    if options.listed and selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, so it has no allocations to list")
-    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
     usages = chosen_usages(snap, selection)
     verdicts = [(strict_verdict if selection.strict else verdict)(snap, usage) for usage in usages]
     found: list[DeviceAt] = []
     missing: list[str] = []
-    for when in moments:
-        there = [_resolved(snap, usage, when) for usage in usages]
+    for moment in moments:
+        there = [_resolved(snap, usage, moment) for usage in usages]
         errors = [event for event in there if isinstance(event, str)]
         if errors and len(errors) == len(there):
             raise UsageError(errors[0])
         missing += errors
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
             if not isinstance(event, str):
-                found.append(
-                    device_at(snap, usage, when, event, grouper, selection.top, listed, trust, tree)
-                )
+                held = _Held(usage, moment, event, grouper, trust)
+                found.append(_device_at(held, selection.top, options))
     annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
-    if stages:
+    if options.annotations:
         from memreplay.analysis.moments.stages import device_stages
 
         annotations = tuple(
@@ -103,7 +116,6 @@ def at_report(
         missing=tuple(dict.fromkeys(missing)),
         devices=tuple(found),
         annotations=annotations,
-        all_frames=all_frames,
     )
 
 
@@ -116,24 +128,25 @@ def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | str:
         return str(error)
 
 
-def device_at(
-    snap: Snapshot,
-    usage: Usage,
-    when: When,
-    event: int,
-    grouper: Grouper,
-    top: int,
-    listed: bool,
-    trust: Verdict,
-    tree: TreeShape | None = None,
-) -> DeviceAt:
+class _Held(NamedTuple):
+    """What one device holds after an event, which is what a moment means there."""
+
+    usage: Usage
+    moment: When
+    event: int
+    grouper: Grouper
+    trust: Verdict
+
+
+def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
     """The live set of one device after one event."""
+    usage, when, event, grouper, trust = held
     replay = usage.replay
     groups, total, count, parts = grouper.holders(usage, event, top)
     live = usage.bytes_at(event)
     allocations: tuple[LiveAllocation, ...] | UnsetType = UNSET
     stacks: tuple[Stack, ...] | UnsetType = UNSET
-    if listed:
+    if options.listed:
         allocations, stacks = _listed(usage, event, grouper, top)
     return DeviceAt(
         device=replay.device,
@@ -148,7 +161,7 @@ def device_at(
         peak_bytes=usage.peak.bytes,
         first_event=replay.first_event,
         events=replay.events,
-        trace_events=snap.trace_events(replay.device),
+        trace_events=grouper.snap.trace_events(replay.device),
         trusted=trust.trusted,
         backend=replay.backend.name,
         reasons=trust.reasons,
@@ -161,7 +174,7 @@ def device_at(
         allocations=allocations,
         stacks=stacks,
         found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
-        tree=UNSET if tree is None else call_tree(usage, event, grouper, tree),
+        tree=call_tree(usage, event, grouper, options) if options.tree else UNSET,
     )
 
 

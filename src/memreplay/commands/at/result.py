@@ -120,14 +120,12 @@ class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
     stacks: tuple[Stack, ...] | UnsetType = UNSET
     """With `--list`: the stacks of `allocations`, each once."""
     found: FoundAllocation | UnsetType = UNSET
-    """With `--address`: the allocation that it was in."""
+    """Of an address: the allocation that it was in."""
     tree: CallTree | UnsetType = UNSET
 
 
 class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):
     """What `memreplay at` found."""
-
-    text_only = ("all_frames",)
 
     file: str
     measure: MeasureName
@@ -143,5 +141,3 @@ class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     """One for each moment and device, in the order of the moments."""
     annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
     """With `--annotations`: one for each device."""
-    all_frames: bool = False
-    """Whether whole stacks are shown."""

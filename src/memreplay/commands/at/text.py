@@ -43,13 +43,16 @@ DEEPEST = 20  # levels that are set in
 LONGEST = 80  # characters of an annotation's name
 
 
-def at_document(report: AtReport) -> Document:
-    """The file, then a section a device and moment: how much, who held it, the allocations."""
+def at_document(report: AtReport, *, all_frames: bool = False) -> Document:
+    """The file, then a section a device and moment: how much, who held it, the allocations.
+
+    With `all_frames` whole stacks are shown.
+    """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices and not report.annotations:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for found in report.devices:
-        blocks += _section(found, report)
+        blocks += _section(found, report, all_frames)
     for device in report.annotations or ():
         blocks += _stages(device, report)
     blocks += [Note(text) for text in report.missing]
@@ -103,16 +106,16 @@ def headlines(report: AtReport) -> Document:
     return tuple(Heading(_headline(found)) for found in report.devices)
 
 
-def _section(found: DeviceAt, report: AtReport) -> list[Block]:
+def _section(found: DeviceAt, report: AtReport, all_frames: bool) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
     if report.filters and not found.peak_bytes:
         blocks.append(Note(NOTHING_LEFT))
     if found.tree is UNSET:
-        blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+        blocks += holder_tables(found, found.live_bytes, report.by, all_frames=all_frames)
     else:
         blocks += tree_table(found.tree, found.live_bytes)
     if found.allocations and found.stacks:
-        blocks.append(_allocations_table(found, found.allocations, found.stacks, report))
+        blocks.append(_allocations_table(found, found.allocations, found.stacks, all_frames))
     return [*blocks, *notes_of(found)]
 
 
@@ -185,9 +188,15 @@ def when_words(when: When) -> str:
         return time_utc(when.value)
     if when.kind == "peak":
         return "the peak" if when.value == 1 else f"separate peak {when.value}, by height"
-    if when.kind == "annotation":
+    if when.kind in ("annotation", "step"):
         edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge or "start"]
-        return f"{edge} annotation {when.name}"
+        if when.kind == "annotation":
+            return f"{edge} annotation {when.name}"
+        return f"{edge} the last step" if when.value == -1 else f"{edge} step {when.value}"
+    if when.kind == "oom":
+        return "the first failed request" if when.value == 1 else f"failed request {when.value}"
+    if when.kind == "time_of_day":
+        return f"{time_utc(when.value).partition(' ')[2]} on the recording's day"
     if when.kind == "address":
         if when.name and when.name.startswith("_"):
             return f"b{when.value:x}{when.name} of PyTorch's viewer is allocated"
@@ -199,7 +208,7 @@ def _allocations_table(
     found: DeviceAt,
     allocations: tuple[LiveAllocation, ...],
     stacks: tuple[Stack, ...],
-    report: AtReport,
+    all_frames: bool,
 ) -> Table:
     """A line an allocation; stream and pool only where any is not the default."""
     titles: tuple[str, ...] = ("bytes", "address", "age", "freed at")
@@ -220,7 +229,7 @@ def _allocations_table(
             "pool": "-" if one.pool is None else f"{one.pool[0]}:{one.pool[1]}",
         }
         if one.stack not in shapes:
-            shapes[one.stack] = _stack_row(stacks[one.stack], report)
+            shapes[one.stack] = _stack_row(stacks[one.stack], all_frames)
         rows.append(
             _allocation_row(tuple(numbers[title] for title in titles), one, shapes[one.stack])
         )
@@ -243,10 +252,10 @@ def _age(one: LiveAllocation) -> str:
     return counted(one.age_events or 0, "event")
 
 
-def _stack_row(stack: Stack, report: AtReport) -> Row:
+def _stack_row(stack: Stack, all_frames: bool) -> Row:
     """Where allocations of one stack were made, and what stands below."""
-    row = coded_row((), stack, "stack", all_frames=report.all_frames)
-    return row if report.all_frames else one_line(row)
+    row = coded_row((), stack, "stack", all_frames=all_frames)
+    return row if all_frames else one_line(row)
 
 
 def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, row: Row) -> Row:

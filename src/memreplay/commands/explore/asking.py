@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import click
-
-from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.parsing import parse_when
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.explore.commands_for import moment_of_both
-from memreplay.commands.shared.address import AddressType
-from memreplay.commands.shared.when import WhenType
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 
@@ -29,14 +25,8 @@ BAR = 40  # characters of a segment
 
 
 def moment_of(explored: Explored, look: Look, text: str) -> int:
-    """The event that a text names: as --at and --address have it. Raises UsageError."""
-    try:
-        if text.strip().lower().startswith("0x"):
-            when = AddressType().convert(text.strip(), None, None)
-        else:
-            when = WhenType().convert(_without_commas(text.strip()), None, None)
-    except click.ClickException as error:
-        raise UsageError(error.format_message()) from None
+    """The event that a text names, in the forms of `memreplay at`. Raises UsageError."""
+    when = parse_when(_without_commas(text.strip()))
     return resolve(explored.snap, explored.usage(look), when)
 
 
@@ -48,7 +38,7 @@ def _without_commas(text: str) -> str:
 def exported(explored: Explored, look: Look, name: str) -> str:
     """Writes what is shown, as the command line has it, into a file that is not there yet. What to
     say of it. Raises UsageError and OSError."""
-    from memreplay.commands.at.find import at_report
+    from memreplay.commands.at.find import AtOptions, at_report
     from memreplay.commands.at.text import at_document
     from memreplay.commands.fragmentation.find import fragmentation_report
     from memreplay.commands.fragmentation.text import fragmentation_document
@@ -77,18 +67,19 @@ def exported(explored: Explored, look: Look, name: str) -> str:
         document = fragmentation_document(found)
     else:
         events = look.span if look.view == "change" and look.span else (look.event,)
-        tree = None
-        if look.view == "tree":
-            tree = TreeShape(share=explored.share, whole=look.whole, inverted=look.inverted)
         found = at_report(
             explored.snap,
             [_when(explored, look, event) for event in events],
             selection,
-            listed=look.view == "list",
-            all_frames=look.whole,
-            tree=tree,
+            AtOptions(
+                listed=look.view == "list",
+                tree=look.view == "tree",
+                tree_share=explored.share,
+                inverted=look.view == "tree" and look.inverted,
+                whole_stacks=look.whole,
+            ),
         )
-        document = at_document(found)
+        document = at_document(found, all_frames=look.whole)
     _write_report(name, found, document)
     return f"wrote {name}"
 

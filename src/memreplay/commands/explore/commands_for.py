@@ -81,13 +81,13 @@ def moment_of_both(base: Compared, new: Compared) -> When:
 def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:
     """Its words."""
     if look.view == "segments":
-        words = ["fragmentation", _named(file), "--at", _at(look), "--map", "--top", "0"]
+        words = ["fragmentation", _named(file), "--at", _moment(look.event), "--map", "--top", "0"]
         return [*words, "--device", str(look.device), *_without_device(read)]
     words = ["at", _named(file)]
     if look.view == "change" and look.span is not None:
-        words += ["--event", str(look.span[0]), "--event", str(look.span[1]), "--by", look.by]
+        words += [*map(_moment, look.span), "--by", look.by]
     else:
-        words += ["--event", str(look.event)]
+        words.append(_moment(look.event))
     if look.view == "tree":
         words += ["--tree", "--tree-share", f"{share:g}"]
         words += ["--inverted"] * look.inverted
@@ -107,8 +107,8 @@ def _named(file: str) -> str:
     return f"./{file}" if file.startswith("-") else file
 
 
-def _at(look: Look) -> str:
-    return "start" if look.event < 0 else str(look.event)
+def _moment(event: int) -> str:
+    return "start" if event < 0 else str(event)
 
 
 def _without_device(read: tuple[str, ...]) -> list[str]:

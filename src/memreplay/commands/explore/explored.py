@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.moments.annotations import spans
 from memreplay.analysis.moments.marks import ooms_of
 from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import known_steps, step_at

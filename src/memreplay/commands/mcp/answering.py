@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.selecting.parsing import parse_when
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.mcp import arguments as asked
 from memreplay.commands.mcp.patterns import checked_pattern
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.size import SizeType
-from memreplay.commands.shared.when import WhenType
 from memreplay.errors import UsageError
 from memreplay.render.compact import CompactLine, compact_lines
 
@@ -220,8 +220,10 @@ def _size(text: str | UnsetType) -> int | None:
 
 
 def _when(text: str) -> When:
-    found: When = _value("when", WhenType(), text)
-    return found
+    try:
+        return parse_when(text)
+    except UsageError as error:
+        raise UsageError(f"when: {error}") from None
 
 
 def _value(name: str, kind: click.ParamType[Any], text: str) -> Any:

@@ -22,7 +22,9 @@ By = Annotated[
 ByToo = Annotated[str, Meta(description="as in peak")]
 When = Annotated[
     str,
-    Meta(description="peak, peak:2, start, end, 1200 (event), 1.5s, an annotation, NAME:peak"),
+    Meta(
+        description="peak, peak:2, oom, end, step:3, 1200 (event), 1.5s, an annotation (NAME:peak)"
+    ),
 ]
 WhenToo = Annotated[str, Meta(description="as in at")]
 Size = Annotated[str, Meta(description="as 80GiB")]

@@ -2,58 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
+from memreplay.analysis.annotations.spans import open_at, spans
+from memreplay.analysis.calls.calltree import TreeOptions, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
-from memreplay.analysis.moments.annotations import open_at, spans
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import OUTPUT, Selection
 from memreplay.analysis.steps.records import StepAt
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.peak.result import DevicePeak, PeakReport
-from memreplay.errors import UsageError
+from memreplay.declared import Opt
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from memreplay.analysis.groups.calltree import TreeShape
-    from memreplay.analysis.groups.tree import CallTree
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def peak_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    peaks: int = 0,
-    all_frames: bool = False,
-    tree: TreeShape | None = None,
-    **choices: Unpack[Choices],
-) -> PeakReport:
+class PeakOptions(TreeOptions, frozen=True):
+    """What else to say of the peak."""
+
+    peaks: Annotated[
+        int,
+        Opt(
+            "Also list the N highest separate peaks.",
+            "N",
+            least=0,
+            group=OUTPUT,
+            brief="Also list the N highest separate peaks.",
+        ),
+    ] = 0
+
+
+@takes(selection=Selection, options=PeakOptions)
+def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
     `by` is "stack" unless it is given ("pool" for reserved memory). `top` cuts
     the groups of each device (0: all of them); `peaks` is how many separate maxima to give, `tree`
     asks for a tree of calls in place of groups. With
     `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
-    everything against the device that a summary does, not only what concerns the measure. Raises
-    UsageError for a device, pool or stream that is not there.
-
-    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
-    as text, which then shows whole stacks.
+    everything against the device that a summary does, not only what concerns the measure. With
+    `fold` stacks that differ in plumbing alone are one group. Raises UsageError for a device, pool
+    or stream that is not there.
     """
-    selection = selected(selection, choices)
-    if tree is not None and (selection.measure == "reserved" or selection.by is not None):
-        from memreplay.analysis.groups.calltree import TREE_ALONE  # late: few ask for a tree
-
-        raise UsageError(TREE_ALONE)
+    options.check(selection)
     by = fitting_by(selection.measure, selection.by, asked_for=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
-    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
     usages = chosen_usages(snap, selection)
     return PeakReport(
         file=snap.file,
@@ -64,11 +64,7 @@ def peak_report(
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        all_frames=all_frames,
-        devices=tuple(
-            device_peak(snap, usage, grouper, selection.top, peaks, selection.strict, tree)
-            for usage in usages
-        ),
+        devices=tuple(device_peak(snap, usage, grouper, selection, options) for usage in usages),
     )
 
 
@@ -76,23 +72,16 @@ def device_peak(
     snap: Snapshot,
     usage: Usage,
     grouper: Grouper,
-    top: int,
-    peaks: int = 0,
-    strict: bool = False,
-    tree: TreeShape | None = None,
+    selection: Selection,
+    options: PeakOptions,
 ) -> DevicePeak:
     """The peak of one device."""
     replay = usage.replay
     point = usage.peak
-    groups, total, count, parts = grouper.holders(usage, point.event_index, top)
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+    groups, total, count, parts = grouper.holders(usage, point.event_index, selection.top)
+    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
     reserved = usage.measure == "reserved"
     annotations, step = where_in(snap, replay, point.event_index)
-    calls: CallTree | UnsetType = UNSET
-    if tree is not None:
-        from memreplay.analysis.groups.calltree import call_tree
-
-        calls = call_tree(usage, point.event_index, grouper, tree)
     return DevicePeak(
         device=replay.device,
         measure=usage.measure,
@@ -119,10 +108,10 @@ def device_peak(
         rest_bytes=point.bytes - sum(g.bytes for g in groups),
         rest_count=count - sum(g.count for g in groups),
         groups=groups,
-        peaks=usage.peaks(peaks) if peaks else (),
+        peaks=usage.peaks(options.peaks) if options.peaks else (),
         pools=parts if grouper.by == "pool" else UNSET,
         streams=parts if grouper.by == "stream" else UNSET,
-        tree=calls,
+        tree=call_tree(usage, point.event_index, grouper, options) if options.tree else UNSET,
         annotations=annotations,
     )
 

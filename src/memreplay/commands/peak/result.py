@@ -79,8 +79,6 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
 class PeakReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.peak/1"):
     """What `memreplay peak` found: a device each that has events or segments."""
 
-    text_only = ("all_frames",)
-
     file: str
     measure: MeasureName
     by: By
@@ -90,5 +88,3 @@ class PeakReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DevicePeak, ...]
-    all_frames: bool = False
-    """Whether whole stacks are shown."""

@@ -32,13 +32,16 @@ from memreplay.render.units import (
 from memreplay.render.where import where_words
 
 
-def peak_document(report: PeakReport) -> Document:
-    """The file, then a section a device: when, how high, what was there before, who held it."""
+def peak_document(report: PeakReport, *, all_frames: bool = False) -> Document:
+    """The file, then a section a device: when, how high, what was there before, who held it.
+
+    With `all_frames` whole stacks are shown.
+    """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for peak in report.devices:
-        blocks += _section(peak, report)
+        blocks += _section(peak, report, all_frames)
     return tuple(blocks)
 
 
@@ -47,7 +50,7 @@ def headlines(report: PeakReport) -> Document:
     return tuple(Heading(_headline(peak)) for peak in report.devices if not is_idle(peak))
 
 
-def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
+def _section(peak: DevicePeak, report: PeakReport, all_frames: bool) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(peak))]
     if is_idle(peak) and len(report.devices) > 1:
         return blocks
@@ -57,7 +60,7 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     if report.filters and not peak.peak_bytes:
         blocks.append(Note(NOTHING_LEFT))
     if peak.tree is UNSET:
-        blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
+        blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=all_frames)
     else:
         from memreplay.render.calltree import tree_table  # late: few ask for a tree
 

@@ -41,11 +41,19 @@ _PATH = click.Path(allow_dash=True, readable=False, path_type=str)
 
 
 class Arg:
-    """An argument in place of an option: what stands in the usage line, and whether it's needed."""
+    """An argument in place of an option: what stands in the usage line, whether it's needed, and
+    what makes a value of its text; a path by default."""
 
-    def __init__(self, metavar: str = "", *, required: bool = True) -> None:
+    def __init__(
+        self,
+        metavar: str = "",
+        *,
+        required: bool = True,
+        parse: Callable[[str], Any] | None = None,
+    ) -> None:
         self.metavar = metavar
         self.required = required
+        self.parse = parse
 
 
 File = Annotated[str, Arg()]
@@ -156,7 +164,7 @@ def _argument(name: str, kind: Any) -> click.Argument:
     many = get_origin(bare) is tuple
     return click.Argument(
         [name],
-        type=_PATH,
+        type=Parsed(arg.metavar, arg.parse) if arg.parse else _PATH,
         nargs=-1 if many else 1,
         required=arg.required,
         metavar=arg.metavar or None,
@@ -208,6 +216,21 @@ def _chained(
 ) -> tuple[Any, ...]:
     """The values of all texts, each once."""
     return tuple(dict.fromkeys(one for some in value for one in some))
+
+
+class Parsed(_ParamType):
+    """What a function makes of an argument's text."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self.parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value; a usage error where the text is none."""
+        try:
+            return self.parse(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Value(_ParamType):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from memreplay.analysis.selecting.parsing import WHEN_FORMS
 from memreplay.commands.shared.asking import JSON_ROWS, SCREEN_ROWS
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.config import ConfigChoice
@@ -20,7 +21,6 @@ from memreplay.commands.shared.source import Reading
 from memreplay.commands.shared.when import WhenType
 
 if TYPE_CHECKING:
-    from memreplay.analysis.groups.calltree import TreeShape
     from memreplay.snapshot.model import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -249,22 +249,7 @@ def at_option(function: F) -> F:
         "--at",
         type=WhenType(),
         metavar="WHEN",
-        help="The moment: peak (peak:2 for the second), start, end, an event (1200), a time"
-        " since the start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation"
-        " (NAME; NAME#2 for the second of that name, NAME:end for its end, NAME:peak for the"
-        " peak within it).",
-    )(function)
-
-
-def peaks_option(function: F) -> F:
-    """--peaks N."""
-    return click.option(
-        "--peaks",
-        type=int,
-        callback=from_zero,
-        metavar="N",
-        default=0,
-        help="Also list the N highest separate peaks.",
+        help=f"The moment: {WHEN_FORMS}.",
     )(function)
 
 
@@ -450,76 +435,6 @@ def _folders(
     if not all(one.strip("/\\") for one in value):
         raise click.BadParameter("name a folder")
     return value
-
-
-def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
-    """`1%` or `0.01`."""
-    text = value.strip()
-    try:
-        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise click.BadParameter(f"{value!r} is not a share: give 1% or 0.01, to 100%")
-    return found
-
-
-def tree_options(function: F) -> F:
-    """--tree, --tree-depth, --tree-share, --inverted, as one argument `tree`: (depth, share,
-    inverted), None without."""
-
-    @functools.wraps(function)
-    def command(
-        *args: Any, tree: bool, depth: int, share: float, inverted: bool, **kwargs: Any
-    ) -> Any:
-        if inverted and not tree:
-            raise click.UsageError("--inverted turns a tree of calls around: give --tree, too")
-        return function(*args, tree=(depth, share, inverted) if tree else None, **kwargs)
-
-    for option in reversed(_TREE):
-        command = option(command)
-    return command  # type: ignore[return-value]
-
-
-def tree_shape(asked: tuple[int, float, bool] | None, *, whole: bool) -> TreeShape | None:
-    """The shape of the tree that is asked for; None where none is."""
-    if asked is None:
-        return None
-    from memreplay.analysis.groups.calltree import shape_of  # late: few ask for a tree
-
-    return shape_of(asked, whole=whole)
-
-
-_TREE = (
-    click.option(
-        "--tree",
-        is_flag=True,
-        help="Show who held it as a tree of calls, the outermost first, instead of groups.",
-    ),
-    click.option(
-        "--tree-depth",
-        "depth",
-        type=int,
-        callback=from_zero,
-        metavar="N",
-        default=0,
-        help="With --tree: show only this many levels; 0 for all.",
-    ),
-    click.option(
-        "--tree-share",
-        "share",
-        callback=_share,
-        metavar="SHARE",
-        default="1%",
-        show_default=True,
-        help="With --tree: only calls that hold at least this share.",
-    ),
-    click.option(
-        "--inverted",
-        is_flag=True,
-        help="With --tree: from what allocates outward to its callers.",
-    ),
-)
 
 
 def history_options(function: F) -> F:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.trust.generation import changed_settings, generation
 from memreplay.analysis.trust.ring import dropped_events, overflow_signs, overflowed
 from memreplay.analysis.trust.trust import device_verdict, verdict
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
+@takes()
 def summarize(snap: Snapshot) -> SnapshotSummary:
     """Everything that `memreplay summary` shows; replays each device."""
     return SnapshotSummary(

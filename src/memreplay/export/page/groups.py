@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 import memreplay._core as _core
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.dimensions import (
     NO_MODULE,
@@ -18,7 +19,6 @@ from memreplay.analysis.groups.dimensions import (
     stream_label,
 )
 from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
-from memreplay.analysis.moments.annotations import spans
 from memreplay.export.page.records import PageGroups
 from memreplay.render.blocks import place_words
 from memreplay.render.holders import coded_row, told_apart

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import memreplay._core as _core
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.dimensions import Dimensions
-from memreplay.analysis.moments.annotations import spans
 from memreplay.analysis.trust.trust import verdict
 from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact

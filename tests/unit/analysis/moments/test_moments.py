@@ -9,11 +9,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import leaky
 import memreplay as mr
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.moments.moments import highest_within, resolve
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import When
+from memreplay.snapshot.model import Edge, MeasureName, When
 from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.build import START_US, SnapshotBuilder
@@ -183,6 +184,89 @@ def test_since_the_first_time_that_is_known() -> None:
     builder.alloc(1024, 1, time_us=START_US).alloc(2048, 1, time_us=START_US + 10)
     assert at(builder, When("elapsed", 5)) == 1
     assert at(builder, When("elapsed", 10)) == 2
+
+
+DAY_US = 86_400_000_000
+MIDNIGHT_US = START_US - START_US % DAY_US
+
+
+@pytest.mark.parametrize(
+    "first, last, asked, event",
+    [
+        (DAY_US // 2, DAY_US // 2 + 100, DAY_US // 2 + 50, 0),
+        (DAY_US // 2, DAY_US // 2 + 100, DAY_US // 2 + 100, 1),
+        (DAY_US // 2, DAY_US // 2 + 100, DAY_US - 1, 1),  # after all of them
+        (DAY_US // 2, DAY_US // 2 + 100, 5, -1),  # before all of them
+        (DAY_US - 50, DAY_US + 50, DAY_US - 20, 0),
+        (DAY_US - 50, DAY_US + 50, 20, 0),  # past midnight
+        (DAY_US - 50, DAY_US + 50, 50, 1),
+        (DAY_US - 50, DAY_US + 50, DAY_US - 60, -1),
+    ],
+)
+def test_a_time_of_day(first: int, last: int, asked: int, event: int) -> None:
+    builder = SnapshotBuilder().alloc(512, 1, time_us=MIDNIGHT_US + first)
+    builder.alloc(1024, 1, time_us=MIDNIGHT_US + last)
+    assert at(builder, When("time_of_day", asked)) == event
+
+
+def test_failed_requests() -> None:
+    builder = SnapshotBuilder().alloc(512, 900).oom(1 << 30).alloc(2048, 5).oom(1 << 31)
+    assert [at(builder, When("oom", number)) for number in (1, 2)] == [1, 3]
+    for number in (0, 3):
+        with pytest.raises(UsageError, match=f"2 failed requests, .*there is no {number}"):
+            at(builder, When("oom", number))
+    with pytest.raises(UsageError, match="no request failed"):
+        at(waves(), When("oom", 1))
+    snap = mr.open(build.dump(builder.build()), start=2)
+    assert resolve(snap, snap.replay().measure(), When("oom", 1)) == 3
+
+
+def held_to_the_steps(snap: mr.Snapshot, measure: MeasureName) -> int:
+    """Each step's moments are those of its events, as `memreplay steps` lists them. How many."""
+    steps = 0
+    for found in mr.steps(snap).devices:
+        replay = snap.replay(found.device)
+        usage = replay.measure(measure)
+        series = [usage.start_bytes, *usage.series.tolist()]
+        base = replay.first_event
+        steps += len(found.steps)
+        for back, step in enumerate(found.steps, -len(found.steps)):
+            first, last = step.first_event, step.last_event
+            part = series[first - base + 1 : last - base + 2]
+            highest = first + part.index(max(part))
+            edges: dict[Edge, int] = {"start": first - 1, "end": last, "peak": highest}
+            for edge, event in edges.items():
+                for number in (step.index, back):
+                    assert resolve(snap, usage, When("step", number, edge=edge)) == event
+            if measure == "requested":
+                assert highest == step.peak_event
+    return steps
+
+
+@pytest.mark.parametrize("start", [None, 60])
+@pytest.mark.parametrize("measure", ["requested", "held", "reserved"])
+def test_steps(measure: MeasureName, start: int | None) -> None:
+    data = leaky.snapshot_bytes(leaky.Options(steps=8))
+    assert held_to_the_steps(mr.open(data, start=start), measure) > 3
+
+
+def test_steps_of_annotations() -> None:
+    builder = SnapshotBuilder()
+    for i in range(4):
+        for k in range(3):
+            builder.alloc((3 * i + k + 1) << 9, 100 + k, time_us=START_US + 100 * i + 10 * k)
+        builder.free_completed((3 * i + 2) << 9, 101, time_us=START_US + 100 * i + 40)
+        builder.annotation(f"ProfilerStep#{i}", "START", START_US + 100 * i - 5)
+        builder.annotation(f"ProfilerStep#{i}", "END", START_US + 100 * i + 45)
+    assert held_to_the_steps(mr.open(build.dump(builder.build())), "requested") == 4
+    assert at(builder, When("step", 2)) == 3
+    assert at(builder, When("step", 2, edge="end")) == 7
+    assert at(builder, When("step", 2, edge="peak")) == 6
+    for number in (0, 5, -5):
+        with pytest.raises(UsageError, match=f"has 4 steps, .*there is no step {number}; memr"):
+            at(builder, When("step", number))
+    with pytest.raises(UsageError, match="device 0 has no steps: "):
+        at(SnapshotBuilder().segment(4096, 2 << 20), When("step", 1))
 
 
 @given(recordings(max_devices=1), st.randoms(use_true_random=False))

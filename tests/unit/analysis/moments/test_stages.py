@@ -39,7 +39,7 @@ def recording(sizes: list[int], spans: list[tuple[int, int]]) -> SnapshotBuilder
 def found_in(builder: SnapshotBuilder, *, top: int = 0, start: int | None = None) -> DeviceStages:
     moment = None if start is None else Moment("event", start)
     snap = mr.open(build.dump(builder.build()), start=moment)
-    report = at_report(snap, [], stages=True, top=top)
+    report = at_report(snap, [], annotations=True, top=top)
     (one,) = report.annotations or ()
     return one
 

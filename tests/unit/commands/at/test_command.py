@@ -38,18 +38,19 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
 @pytest.mark.parametrize(
     "options, events",
     [
-        (["--event", "0"], [0]),
-        (["--event", "-1"], [-1]),
-        (["--time", "1.5s", "--time", "3s"], [0, 1]),
-        (["--annotation", "step"], [1]),
-        (["--annotation", "step#1", "--edge", "end"], [2]),
-        (["--annotation", "step", "--edge", "peak"], [2]),
-        (["--at", "step:end"], [2]),
-        (["--annotation", "odd:end"], [0]),
-        (["--annotation", "odd:end", "--edge", "end"], [1]),
-        (["--peak", "2", "--peak", "1"], [2, 0]),
-        (["--end", "--start"], [-1, 2]),
-        (["--at", "peak", "--at", "step:end", "--at", "1"], [0, 2, 1]),
+        (["0"], [0]),
+        (["start"], [-1]),
+        (["1.5s", "3s"], [0, 1]),
+        (["step"], [1]),
+        (["step#1:end"], [2]),
+        (["step:peak"], [2]),
+        (["step:end"], [2]),
+        (["annotation:odd:end:start"], [0]),
+        (["odd:end:end"], [1]),
+        (["peak:2", "peak:1"], [2, 0]),
+        (["end", "start"], [2, -1]),
+        (["peak", "step:end", "1"], [0, 2, 1]),
+        (["2023-11-14T22:13:20Z", "22:13:22.5", "@1700000004"], [0, 1, 2]),
     ],
 )
 def test_moments(runner: CliRunner, path: str, options: list[str], events: list[int]) -> None:
@@ -66,15 +67,15 @@ def test_moments(runner: CliRunner, path: str, options: list[str], events: list[
 @pytest.mark.parametrize(
     "options, words",
     [
-        ([], "which moment? Give --event"),
-        (["--edge", "end", "--end"], "--edge says where in an --annotation"),
-        (["--time", "3"], "3 has no unit"),
-        (["--at", "1.5"], "is not a moment"),
-        (["--event", "9"], "device 0 has no event 9; its events: 0 to 2"),
-        (["--annotation", "stop"], "no annotation 'stop'; there are: odd:end, step"),
-        (["--peak", "0"], "peaks count from 1"),
-        (["--end", "--measure", "reserved", "--list"], "no allocations to list"),
-        (["--end", "--measure", "reserved", "--by", "size"], "grouped by pool or stream"),
+        ([], "which moment? Give an event (1200), a time since the start"),
+        (["1.5"], "'1.5' is not a moment: give an event (1200)"),
+        (["9"], "device 0 has no event 9; its events: 0 to 2"),
+        (["stop"], "no annotation 'stop'; there are: odd:end, step"),
+        (["peak:0"], "peaks count from 1"),
+        (["oom"], "device 0: no request failed in the events that were read"),
+        (["end", "--measure", "reserved", "--list"], "no allocations to list"),
+        (["end", "--measure", "reserved", "--by", "size"], "grouped by pool or stream"),
+        (["end", "--inverted"], "--inverted turns a tree of calls around: give --tree, too"),
     ],
 )
 def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
@@ -84,21 +85,19 @@ def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: st
 
 
 def test_text_and_list(runner: CliRunner, path: str) -> None:
-    plain = ask(runner, path, "--event", "0")
+    plain = ask(runner, path, "0")
     assert "device 0: 900 B requested after event 0 of 3" in plain.stdout
     assert "forward  model.py:7" in plain.stdout
     assert "0x200" not in plain.stdout
-    listed = ask(runner, path, "--event", "0", "--list")
+    listed = ask(runner, path, "0", "--list")
     assert "900 B    0x200" in listed.stdout
-    (device,) = json.loads(ask(runner, path, "--event", "0", "--list", "--format", "json").stdout)[
-        "devices"
-    ]
+    (device,) = json.loads(ask(runner, path, "0", "--list", "--format", "json").stdout)["devices"]
     assert [(one["address"], one["free_event"]) for one in device["allocations"]] == [(512, 1)]
 
 
 def test_strict(runner: CliRunner, path: str) -> None:
-    assert ask(runner, path, "--end", "--strict").exit_code == 1  # no segments: 700 bytes missing
-    assert ask(runner, path, "--end").exit_code == 0
+    assert ask(runner, path, "end", "--strict").exit_code == 1  # no segments: 700 bytes missing
+    assert ask(runner, path, "end").exit_code == 0
 
 
 def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
@@ -107,7 +106,7 @@ def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
     rows = [line.split() for line in result.stdout.splitlines()]
     assert ["+1.000", "s", "2.000", "s", "900", "B", "900", "B", "0", "B", "odd:end"] in rows
     assert ["+3.000", "s", "2.000", "s", "0", "B", "700", "B", "700", "B", "step"] in rows
-    found = json.loads(ask(runner, path, "--annotations", "--end", "--format", "json").stdout)
+    found = json.loads(ask(runner, path, "--annotations", "end", "--format", "json").stdout)
     check_against("at-1.json", found)
     assert [one["peak_bytes"] for one in found["annotations"][0]["stages"]] == [900, 700]
     assert len(found["devices"]) == 1
@@ -120,16 +119,16 @@ def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
     [
         ("0x200", 0, "from event 0 to event 1, 2.000 s"),
         ("512#1", 0, "from event 0 to event 1"),
-        ("1000", 0, "from event 0 to event 1"),
+        ("1000#1", 0, "from event 0 to event 1"),
         ("0x400#-1", 2, "from event 2 to the end"),
         ("0x400", 0, "from event 0 to event 1"),
     ],
 )
 def test_an_address(runner: CliRunner, path: str, address: str, event: int, lived: str) -> None:
-    result = ask(runner, path, "--address", address)
+    result = ask(runner, path, address)
     assert (result.exit_code, result.stderr) == (0, "")
     assert lived in result.stdout
-    found = json.loads(ask(runner, path, "--address", address, "--format", "json").stdout)
+    found = json.loads(ask(runner, path, address, "--format", "json").stdout)
     check_against("at-1.json", found)
     (device,) = found["devices"]
     assert device["event_index"] == device["found"]["alloc_event"] == event
@@ -143,10 +142,10 @@ def test_an_address(runner: CliRunner, path: str, address: str, event: int, live
         ("0x400#0", "0x400 is allocated 2 times, counted from 1"),
         ("0x1ffffffffffffffff", "is not an address"),
         ("99999999999999999999", "is not an address"),
-        ("here", "is not an address"),
+        ("s7f064c000000_0", "is a segment in PyTorch's viewer"),
     ],
 )
 def test_no_such_address(runner: CliRunner, path: str, address: str, words: str) -> None:
-    result = ask(runner, path, "--address", address)
+    result = ask(runner, path, address)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())

@@ -25,7 +25,7 @@ from tests.strategies import traces
 
 def one(builder: SnapshotBuilder, when: When, **options: object) -> DeviceAt:
     snap = mr.open(build.dump(builder.build()))
-    (found,) = at_report(snap, [when], **options).devices  # type: ignore[arg-type]
+    (found,) = at_report(snap, [when], **options).devices
     return found
 
 

@@ -25,22 +25,20 @@ def test_each_view_has_a_command() -> None:
         return command_line("a b.pkl", replace(LOOK, **changes), ("--salvage",), 0.01)
 
     end = "--device 1 --salvage"
-    assert line() == f"memreplay at 'a b.pkl' --event 7 --tree --tree-share 0.01 --top 0 {end}"
-    assert line(view="groups", by="file") == (
-        f"memreplay at 'a b.pkl' --event 7 --by file --top 0 {end}"
-    )
+    assert line() == f"memreplay at 'a b.pkl' 7 --tree --tree-share 0.01 --top 0 {end}"
+    assert line(view="groups", by="file") == (f"memreplay at 'a b.pkl' 7 --by file --top 0 {end}")
     assert line(view="list", measure="held") == (
-        f"memreplay at 'a b.pkl' --event 7 --list --top 0 --measure held {end}"
+        f"memreplay at 'a b.pkl' 7 --list --top 0 --measure held {end}"
     )
     assert line(view="segments", event=-1) == (
         f"memreplay fragmentation 'a b.pkl' --at start --map --top 0 {end}"
     )
     assert line(view="change", begin=3, end=5) == (
-        f"memreplay at 'a b.pkl' --event 3 --event 5 --by stack --top 0 {end}"
+        f"memreplay at 'a b.pkl' 3 5 --by stack --top 0 {end}"
     )
     filters = Filters(include=("a b",), min_bytes=512, no_carried=True)
     assert line(view="groups", whole=True, filters=filters, pool=(0, 1), stream=3) == (
-        "memreplay at 'a b.pkl' --event 7 --by stack --all-frames --top 0 --pool 0:1 --stream 3"
+        "memreplay at 'a b.pkl' 7 --by stack --all-frames --top 0 --pool 0:1 --stream 3"
         f" --include 'a b' --min-bytes 512B --no-carried-over {end}"
     )
 

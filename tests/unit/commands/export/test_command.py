@@ -525,7 +525,7 @@ def test_every_command_takes_an_exported_folder(
     assert runner.invoke(app, ["export", str(example), "-o", "tables/"]).exit_code == 0
     for command in (
         ["peak", "FILE"],
-        ["at", "FILE", "--end"],
+        ["at", "FILE", "end"],
         ["timeline", "FILE", "--format", "csv"],
         ["allocations", "FILE"],
         ["categories", "FILE"],

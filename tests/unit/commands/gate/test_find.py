@@ -296,7 +296,7 @@ def test_what_is_not_there() -> None:
 def test_annotations_count_by_their_highest() -> None:
     snap = example("transformer_step")
     usage = snap.replay(0).measure("held")
-    from memreplay.analysis.moments.annotations import spans
+    from memreplay.analysis.annotations.spans import spans
 
     for name in ("ProfilerStep", "Optimizer.step", "Optimizer.zero_grad"):
         highest = max(

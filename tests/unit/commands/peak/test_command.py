@@ -1,201 +1,200 @@
-"""Tests of commands/peak/command.py."""
+"""Tests of commands/peak/command.py, on small files."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from msgspec.structs import replace
+from click.testing import CliRunner, Result
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
-from memreplay.analysis.groups.calltree import TreeShape
-from memreplay.analysis.selecting.selection import Filters
+import leaky
+import memreplay as mr
 from memreplay.commands.app import app
-from memreplay.commands.peak.text import peak_document
-from memreplay.errors import TruncatedError, UsageError
+from memreplay.commands.peak.text import headlines, peak_document
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json
-from tests.unit.commands.conftest import FakeLibrary
-from tests.unit.commands.results import NO_EVENTS_PEAK, PEAK
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+
+MAIN = ("main", "train.py", 1)
+CALL = ("_call_impl", "/v/site-packages/torch/nn/modules/module.py", 7)
 
 
-def test_text(runner: CliRunner, library: FakeLibrary) -> None:
-    result = runner.invoke(app, ["peak", "snap.pkl"])
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """On device 0 two peaks, of 900 and 700 bytes; on device 1 one of 5 bytes."""
+    builder = SnapshotBuilder(2)
+    builder.alloc(512, 600, frames=[("f", "m.py", 1), CALL, MAIN], time_us=START_US)
+    builder.alloc(1536, 300, frames=[("g", "m.py", 9), CALL, MAIN], time_us=START_US + 1)
+    builder.free_completed(512, 600, time_us=START_US + 2)
+    builder.alloc(4096, 400, frames=[("f", "m.py", 1), MAIN], time_us=START_US + 3)
+    builder.alloc(512, 5, 1, frames=[MAIN], time_us=START_US + 4)
+    builder.finish_segments()
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(build.dump(builder.build()))
+    return str(made)
+
+
+def ask(runner: CliRunner, path: str, *options: str) -> Result:
+    return runner.invoke(app, ["peak", path, *options])
+
+
+def found(runner: CliRunner, path: str, *options: str) -> dict[str, Any]:
+    done = ask(runner, path, *options, "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_text(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == render_plain(peak_document(PEAK), width=100) + "\n"
-    assert library.snapshots[0].closed
+    report = mr.peak(path, top=10, fold=True)
+    assert result.stdout == render_plain(peak_document(report), width=100) + "\n"
 
 
-def test_json(runner: CliRunner, library: FakeLibrary) -> None:
-    result = runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
+def test_json(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == render_json(PEAK) + "\n"
+    assert result.stdout == render_json(mr.peak(path)) + "\n"
     assert json.loads(result.stdout)["schema"] == "memreplay.peak/1"
+    assert ask(runner, path, "--format", "json").stdout == result.stdout
 
 
-def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> None:
-    runner.invoke(app, ["peak", "snap.pkl"])
-    assert library.peak_options == {
-        "measure": "requested",
-        "device": None,
-        "by": None,
-        "top": 10,  # what fits a screen
-        "all_frames": False,
-        "peaks": 0,
-        "pool": None,
-        "stream": None,
-        "strict": False,
-        "filters": None,
-        "rules": DEFAULT_RULES,
-        "fold": True,
-        "tree": None,
-    }
-    runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
-    assert (library.peak_options["top"], library.peak_options["fold"]) == (20, False)
-    options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
-    options += [
-        "--measure",
-        "held",
-        "--peaks",
-        "2",
-        "--pool",
-        "default",
-        "--stream",
-        "7",
-        "--strict",
-        "--include",
-        "a",
-        "--include",
-        "b",
-        "--exclude",
-        "c",
-        "--min-bytes",
-        "1K",
-        "--only-live-at-end",
-        "--only-carried-over",
-        "--tree",
-        "--tree-depth",
-        "3",
-        "--tree-share",
-        "5%",
-        "--inverted",
-    ]
-    runner.invoke(app, ["peak", "snap.pkl", *options])
-    assert library.peak_options == {
-        "measure": "held",
-        "device": None,
-        "by": "file",
-        "top": 0,
-        "all_frames": True,
-        "peaks": 2,
-        "pool": (0, 0),
-        "stream": 7,
-        "strict": True,
-        "filters": Filters(("a", "b"), ("c",), 1024, only_live_at_end=True, only_carried=True),
-        "rules": DEFAULT_RULES,
-        "fold": False,
-        "tree": TreeShape(3, 0.05, whole=True, inverted=True),
-    }
-    assert library.reading["device"] == 1
+def test_long_text_ends_with_how_high(runner: CliRunner, path: str) -> None:
+    assert render_plain(headlines(mr.peak(path)), width=100).count("peak 900 B requested") == 1
+
+
+def test_options(runner: CliRunner, path: str) -> None:
+    def device(*options: str) -> dict[str, Any]:
+        (one,) = found(runner, path, "--device", "0", *options)["devices"]
+        return dict(one)
+
+    whole = device()
+    assert (whole["peak_bytes"], whole["event_index"], whole["groups_total"]) == (900, 1, 2)
+    assert device("--measure", "reserved")["measure"] == "reserved"
+    assert [one["label"] for one in device("--by", "file")["groups"]] == ["m.py"]
+    assert len(device("--top", "1")["groups"]) == 1
+    assert [one["bytes"] for one in device("--peaks", "5")["peaks"]] == [900, 700]
+    assert device("--stream", "0")["peak_bytes"] == 900
+    assert found(runner, path, "--pool", "default")["pool"] == [0, 0]
+    assert device("--include", "m.py:1$")["peak_bytes"] == 600
+    assert device("--exclude", "m.py:1$")["peak_bytes"] == 300
+    assert device("--min-bytes", "500B")["peak_bytes"] == 600
+    assert device("--only-live-at-end")["peak_bytes"] == 700
+    assert device("--from", "2", "--only-carried-over")["peak_bytes"] == 900
+    assert device("--from", "2", "--no-carried-over")["peak_bytes"] == 400
+    assert len(found(runner, path)["devices"]) == 2
+    assert found(runner, path, "--include", "main")["filters"]["include"] == ["main"]
+
+
+def test_whole_stacks(runner: CliRunner, path: str) -> None:
+    assert "module.py:7" not in ask(runner, path).stdout
+    assert "module.py:7" in ask(runner, path, "--all-frames").stdout
 
 
 @pytest.mark.parametrize("fmt", ["text", "json"])
-def test_strict(runner: CliRunner, library: FakeLibrary, fmt: str) -> None:
-    arguments = ["peak", "snap.pkl", "--format", fmt]
-    assert runner.invoke(app, [*arguments, "--strict"]).exit_code == 0
-    library.peak = NO_EVENTS_PEAK
-    assert runner.invoke(app, arguments).exit_code == 0
-    result = runner.invoke(app, [*arguments, "--strict"])
+def test_strict(runner: CliRunner, path: str, tmp_path: Path, fmt: str) -> None:
+    good = tmp_path / "good.pkl"
+    good.write_bytes(leaky.snapshot_bytes(leaky.Options(steps=2, leak_bytes=0)))
+    assert ask(runner, str(good), "--format", fmt, "--strict").exit_code == 0
+    snapshot = SnapshotBuilder(2).alloc(512, 600).alloc(512, 5, 1).build()  # no segment has them
+    bad = tmp_path / "bad.pkl"
+    bad.write_bytes(build.dump(snapshot))
+    assert ask(runner, str(bad), "--format", fmt).exit_code == 0
+    result = ask(runner, str(bad), "--format", fmt, "--strict")
     assert result.exit_code == 1
     assert result.stdout  # the report is shown all the same
-    library.peak = replace(PEAK, devices=(*PEAK.devices, *NO_EVENTS_PEAK.devices))
-    assert runner.invoke(app, [*arguments, "--strict"]).exit_code == 1
-    library.errors["snap.pkl"] = TruncatedError("cut")
-    assert runner.invoke(app, [*arguments, "--strict"]).exit_code == 4
+    cut = tmp_path / "cut.pkl"
+    cut.write_bytes(Path(path).read_bytes()[:-9])
+    assert ask(runner, str(cut), "--format", fmt, "--strict").exit_code == 4
 
 
-def test_colour_where_it_is_forced(runner: CliRunner, library: FakeLibrary) -> None:
-    result = runner.invoke(app, ["peak", "snap.pkl"], env={"FORCE_COLOR": "1"}, color=True)
-    assert "\x1b[1mdevice 0: peak 10.0 GiB requested" in result.stdout
+def test_colour_where_it_is_forced(runner: CliRunner, path: str) -> None:
+    result = runner.invoke(app, ["peak", path], env={"FORCE_COLOR": "1"}, color=True)
+    assert "\x1b[1mdevice 0: peak 900 B requested" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "error, exit_code, words",
-    [
-        (FileNotFoundError(), 3, "there is no such file"),
-        (TruncatedError("need 8 bytes, 3 left"), 4, "need 8 bytes, 3 left"),
-    ],
-)
-def test_a_file_that_cannot_be_read(
-    runner: CliRunner,
-    library: FakeLibrary,
-    error: Exception,
-    exit_code: int,
-    words: str,
-) -> None:
-    library.errors["snap.pkl"] = error
-    result = runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
-    assert (result.exit_code, result.stdout) == (exit_code, "")
-    assert result.stderr == f"memreplay: error: snap.pkl: {words}\n"
+def test_a_file_that_cannot_be_read(runner: CliRunner, path: str, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.pkl")
+    result = ask(runner, missing, "--json")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"memreplay: error: {missing}: there is no such file\n"
+    cut = tmp_path / "cut.pkl"
+    cut.write_bytes(Path(path).read_bytes()[:100])
+    result = ask(runner, str(cut), "--json")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr.startswith(f"memreplay: error: {cut}: ")
 
 
-def test_a_device_that_is_not_there(runner: CliRunner, library: FakeLibrary) -> None:
-    library.peak_error = UsageError("no device 5; there are 0 and 1")
-    result = runner.invoke(app, ["peak", "snap.pkl", "--device", "5"])
+def test_a_device_that_is_not_there(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--device", "5")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "memreplay: error: snap.pkl: no device 5; there are 0 and 1\n"
-    assert library.snapshots[0].closed
+    assert result.stderr == f"memreplay: error: {path}: no device 5; this snapshot has: 0, 1\n"
 
 
-def test_an_interrupt(runner: CliRunner, library: FakeLibrary) -> None:
-    library.errors["snap.pkl"] = KeyboardInterrupt()
-    result = runner.invoke(app, ["peak", "snap.pkl"])
+def test_an_interrupt(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memreplay.commands.peak.command.opened", interrupted)
+    result = ask(runner, path)
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_a_filter_that_is_no_regular_expression(runner: CliRunner, library: FakeLibrary) -> None:
-    result = runner.invoke(app, ["peak", "snap.pkl", "--exclude", "("])
+def test_what_is_refused_before_a_file_is_read(runner: CliRunner) -> None:
+    result = ask(runner, "missing.pkl", "--exclude", "(")
     assert result.exit_code == 2
     assert "'(' is not a regular expression" in result.stderr
-    assert not library.snapshots
+    result = ask(runner, "missing.pkl", "--tree", "--tree-share", "101%")
+    assert result.exit_code == 2
+    assert "is not a share: give 1% or 0.01" in result.stderr
+    result = ask(runner, "missing.pkl", "--peaks", "-1")
+    assert result.exit_code == 2
+    assert "-1 is below 0" in result.stderr
 
 
 def test_categories_are_those_of_the_configuration(
-    runner: CliRunner, library: FakeLibrary, tmp_path: Path
+    runner: CliRunner, path: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "c.toml"
-    config.write_text('category_defaults = false\n[[category]]\nname = "a"\nframes = "b"\n')
-    arguments = ["peak", "snap.pkl", "--config", str(config)]
-    runner.invoke(app, [*arguments, "--by", "file,category"])
-    assert library.peak_options["rules"] == (Rule("a", "b"),)
+    config.write_text('category_defaults = false\n[[category]]\nname = "a"\nframes = ":f$"\n')
+    options = ["--config", str(config)]
+    report = found(runner, path, *options, "--by", "category", "--device", "0")
+    (device,) = report["devices"]
+    assert {one["label"]: one["bytes"] for one in device["groups"]} == {"a": 600, "unknown": 300}
+    # It has them whatever it groups by.
+    (device,) = found(runner, path, *options, "--device", "0")["devices"]
+    assert [one["category"] for one in device["categories"]] == ["a", "unknown"]
     config.write_text("[")
-    result = runner.invoke(app, arguments)
+    result = ask(runner, path, *options)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"memreplay: error: {config}: not valid TOML")
-    result = runner.invoke(app, [*arguments, "--no-config"])
+    result = ask(runner, path, *options, "--no-config")
     assert result.exit_code == 2
     assert "--no-config contradict" in result.stderr
-    assert runner.invoke(app, ["peak", "s", "--no-config", "--by", "category"]).exit_code == 0
+    assert ask(runner, path, "--no-config", "--by", "category").exit_code == 0
 
 
-def test_the_tree_is_outward_where_asked(runner: CliRunner, library: FakeLibrary) -> None:
-    runner.invoke(app, ["peak", "snap.pkl", "--tree"])
-    assert library.peak_options["tree"] == TreeShape(0, 0.01)
-    runner.invoke(app, ["peak", "snap.pkl", "--tree", "--inverted"])
-    assert library.peak_options["tree"] == TreeShape(0, 0.01, inverted=True)
-    library.snapshots.clear()
-    for command in (["peak", "snap.pkl"], ["at", "snap.pkl", "--end"]):
+def test_a_tree_of_calls(runner: CliRunner, path: str) -> None:
+    def tree(*options: str) -> Any:
+        (device,) = found(runner, path, "--device", "0", "--tree", *options)["devices"]
+        return device["tree"]
+
+    assert "900 B" in ask(runner, path, "--tree").stdout
+    assert [one["label"] for one in tree()["calls"]] == ["main train.py:1", "f m.py:1", "g m.py:9"]
+    assert len(tree("--tree-depth", "1")["calls"]) == 1
+    assert len(tree("--tree-share", "50%")["calls"]) == 2
+    assert [one["label"] for one in tree("--inverted")["calls"]][:1] == ["f m.py:1"]
+    assert tree("--inverted")["inverted"] is True
+    assert any("module.py:7" in str(one["frames"]) or CALL[0] in str(one["frames"])
+               for one in tree("--all-frames")["calls"])  # fmt: skip
+    for command in (["peak", path], ["at", path, "end"]):
         result = runner.invoke(app, [*command, "--inverted"])
         assert result.exit_code == 2
         assert "--inverted turns a tree of calls around: give --tree, too" in result.stderr
-    assert not library.snapshots
-
-
-@pytest.mark.parametrize("share", ["-1%", "101%", "1.5", "nan", "x", "%"])
-def test_a_share_that_is_none(runner: CliRunner, library: FakeLibrary, share: str) -> None:
-    result = runner.invoke(app, ["peak", "snap.pkl", "--tree", "--tree-share", share])
-    assert result.exit_code == 2
-    assert "is not a share" in result.stderr
-    assert not library.snapshots
+        result = runner.invoke(app, [*command, "--tree", "--by", "file"])
+        assert result.exit_code == 2
+        assert "a tree shows call stacks: leave out --by" in result.stderr

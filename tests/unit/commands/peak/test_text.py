@@ -153,7 +153,7 @@ def test_carried_over(held: int, words: str) -> None:
 
 
 def test_whole_stacks() -> None:
-    lines = render(replace(PEAK, all_frames=True)).splitlines()
+    lines = render_plain(peak_document(PEAK, all_frames=True), width=80).splitlines()
     first = next(number for number, line in enumerate(lines) if "50.0%" in line)
     assert [line[25:].split()[0] for line in lines[first : first + 9]] == [
         "torch::unwind::unwind",
@@ -169,9 +169,7 @@ def test_whole_stacks() -> None:
 
 
 def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
-    (table,) = (
-        block for block in peak_document(replace(PEAK, all_frames=True)) if isinstance(block, Table)
-    )
+    (table,) = (block for block in peak_document(PEAK, all_frames=True) if isinstance(block, Table))
     styles = [style for _, style in table.rows[0].below]
     assert styles == ["dim", "dim", "plain", "plain", "dim", "plain", "plain", "plain"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.trust.trust import device_verdict
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report

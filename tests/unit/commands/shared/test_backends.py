@@ -17,7 +17,7 @@ COMMANDS = (
     "report",
     "summary",
     "peak",
-    "at --start",
+    "at start",
     "categories",
     "timeline",
     "segments",

@@ -28,7 +28,6 @@ from tests import build
 @options.by_option
 @options.all_frames_option
 @options.measure_option
-@options.peaks_option
 @options.part_options
 @options.strict_option
 def every(**values: object) -> None:
@@ -53,7 +52,6 @@ def test_defaults(runner: CliRunner) -> None:
         "top": 20,
         "by": None,
         "measure": "requested",
-        "peaks": 0,
         "pool": None,
         "stream": None,
         "strict": False,
@@ -105,10 +103,10 @@ def test_what_to_read(runner: CliRunner) -> None:
 
 
 def test_measures_and_parts(runner: CliRunner) -> None:
-    arguments = ["a", "--measure", "held", "--peaks", "3", "--by", "pool", "--strict"]
+    arguments = ["a", "--measure", "held", "--by", "pool", "--strict"]
     arguments += ["--pool", "0:1", "--stream", "0x10"]
     found = json.loads(runner.invoke(every, arguments).output)
-    assert (found["measure"], found["peaks"], found["by"]) == ("held", 3, "pool")
+    assert (found["measure"], found["by"]) == ("held", "pool")
     assert (found["pool"], found["stream"], found["strict"]) == ([0, 1], 16, True)
 
 

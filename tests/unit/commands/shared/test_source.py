@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -10,49 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from memreplay.commands.app import app
+from memreplay.commands.shared.config import ConfigChoice
 from memreplay.commands.shared.source import Reading, opened
-from memreplay.io.limits import Limits
+from memreplay.errors import LimitError, TruncatedError
 from memreplay.snapshot.model import Moment
 from tests import build
 from tests.build import START_US, SnapshotBuilder
-from tests.unit.commands.conftest import FakeLibrary
-
-
-def test_a_file_is_closed_afterwards(library: FakeLibrary) -> None:
-    with opened("snap.pkl", Reading()):
-        (snapshot,) = library.snapshots
-        assert (snapshot.source, snapshot.closed) == ("snap.pkl", False)
-    assert snapshot.closed
-
-
-def test_a_dash_is_standard_input(library: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(b"\x80\x04"))
-    monkeypatch.setattr(sys, "stdin", stdin)
-    with opened("-", Reading()):
-        assert library.snapshots[0].source is stdin.buffer
-
-
-def test_a_file_that_cannot_be_opened(
-    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library.errors["snap.pkl"] = FileNotFoundError()
-    with pytest.raises(FileNotFoundError), opened("snap.pkl", Reading()):
-        pytest.fail("it was opened")
-    assert library.snapshots == []
-
-
-def test_what_to_read_reaches_the_library(library: FakeLibrary) -> None:
-    start = Moment("event", 7)
-    with opened("snap.pkl", Reading(device=2, start=start, salvage=True)):
-        assert library.reading == {
-            "device": 2,
-            "start": start,
-            "stop": None,
-            "salvage": True,
-            "limits": Limits(),
-            "project": (),
-            "pick": None,
-        }
 
 
 def recorded(tmp_path: Path, events: int = 3, devices: int = 1) -> str:
@@ -64,13 +28,54 @@ def recorded(tmp_path: Path, events: int = 3, devices: int = 1) -> str:
     return str(made)
 
 
+def test_a_file_is_closed_afterwards(tmp_path: Path) -> None:
+    with opened(recorded(tmp_path), Reading()) as snapshot:
+        assert snapshot.replay(0).events == 3
+    if sys.platform == "linux":
+        names = [os.readlink(one.path) for one in os.scandir("/proc/self/fd") if one.is_symlink()]
+        assert not any(str(tmp_path) in name for name in names)
+
+
+def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Path(recorded(tmp_path)).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    with opened("-", Reading()) as snapshot:
+        assert snapshot.replay(0).events == 3
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), opened(str(tmp_path / "none"), Reading()):
+        pytest.fail("it was opened")
+
+
+def test_what_is_read(tmp_path: Path) -> None:
+    path = recorded(tmp_path, devices=3)
+    reading = Reading(device=2, start=Moment("event", 1), stop=Moment("event", 2))
+    with opened(path, reading) as snapshot:
+        assert snapshot.devices == (2,)
+        assert (snapshot.replay(2).first_event, snapshot.replay(2).events) == (1, 1)
+    cut = tmp_path / "cut.pkl"
+    cut.write_bytes(Path(path).read_bytes()[:-50])
+    with pytest.raises(TruncatedError), opened(str(cut), Reading()):
+        pytest.fail("it was opened")
+    with opened(str(cut), Reading(salvage=True)) as snapshot:
+        assert snapshot.truncation is not None
+    with (
+        pytest.raises(LimitError, match="string_bytes"),
+        opened(path, Reading(limits=(("string_bytes", 1),))),
+    ):
+        pytest.fail("it was opened")
+    with opened(path, Reading(config=ConfigChoice(no_config=True, folders=("src",)))) as snapshot:
+        assert snapshot.project == ("src",)
+
+
 COMMANDS = (
     *("peak", "summary", "timeline", "segments", "fragmentation", "oom", "steps", "leaks"),
     *(
         "allocations",
         "categories",
         "export --format txt",
-        "at --end",
+        "at end",
         "simulate",
         "fits",
         "export -o x.pkl",
@@ -91,7 +96,8 @@ def test_a_range_without_events(
 ) -> None:
     path = recorded(tmp_path)
     monkeypatch.chdir(tmp_path)
-    result = runner.invoke(app, [*command.format(path).split(), path, *bounds.split()])
+    name, *more = command.format(path).split()
+    result = runner.invoke(app, [name, path, *more, *bounds.split()])
     assert [one.name for one in tmp_path.iterdir()] == ["snap.pkl"]
     assert result.exit_code == 2, result.output
     assert f"no events in {bounds}; device 0 has events 0 to 2\n" in result.stderr

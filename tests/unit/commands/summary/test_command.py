@@ -1,68 +1,84 @@
-"""Tests of commands/summary/command.py."""
+"""Tests of commands/summary/command.py, on small files."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from click.testing import CliRunner
-from msgspec.structs import replace
+import pytest
+from click.testing import CliRunner, Result
 
+import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.commands.summary.text import summary_document
-from memreplay.errors import SnapshotError, TruncatedError
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json
-from tests.unit.commands.conftest import FakeLibrary
-from tests.unit.commands.results import ODD_SUMMARY, SUMMARY
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two good snapshots, one whose numbers can't be trusted, one that is cut off, and no file."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        builder = SnapshotBuilder().alloc(512, 600).finish_segments()
+        (tmp_path / name).write_bytes(build.dump(builder.build()))
+    whole = (tmp_path / "a").read_bytes()
+    (tmp_path / "odd").write_bytes(build.dump(SnapshotBuilder().alloc(512, 600).build()))
+    (tmp_path / "cut").write_bytes(whole[:-9])
+    (tmp_path / "junk").write_bytes(b"not a pickle")
+    return tmp_path
+
+
+def ask(runner: CliRunner, *arguments: str) -> Result:
+    return runner.invoke(app, ["summary", *arguments])
 
 
 def text_of(file: str) -> str:
-    return render_plain(summary_document(replace(SUMMARY, file=file)), width=100) + "\n"
+    return render_plain(summary_document(mr.summary(file)), width=100) + "\n"
 
 
-def test_text_of_several_files(runner: CliRunner, library: FakeLibrary) -> None:
-    result = runner.invoke(app, ["summary", "a", "b"])
+def test_text_of_several_files(runner: CliRunner) -> None:
+    result = ask(runner, "a", "b")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == text_of("a") + "\n" + text_of("b")
-    assert all(snapshot.closed for snapshot in library.snapshots)
 
 
-def test_json_of_one_file_is_indented(runner: CliRunner, library: FakeLibrary) -> None:
-    result = runner.invoke(app, ["summary", "a", "--format", "json"])
-    assert result.stdout == render_json(replace(SUMMARY, file="a")) + "\n"
+def test_json_of_one_file_is_indented(runner: CliRunner) -> None:
+    result = ask(runner, "a", "--json")
+    assert result.stdout == render_json(mr.summary("a")) + "\n"
+    assert result.stdout.count("\n") > 10
 
 
-def test_json_of_several_files_is_one_a_line(runner: CliRunner, library: FakeLibrary) -> None:
-    library.errors["b"] = SnapshotError("no")
-    result = runner.invoke(app, ["summary", "a", "b", "c", "--format", "json"])
-    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == ["a", "c"]
+def test_json_of_several_files_is_one_a_line(runner: CliRunner) -> None:
+    result = ask(runner, "a", "junk", "b", "--json")
+    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == ["a", "b"]
+    assert result.exit_code == 3
+    # Even if one is left.
+    assert ask(runner, "a", "junk", "--json").stdout.count("\n") == 1
 
 
-def test_json_of_several_files_is_lines_even_if_one_is_left(
-    runner: CliRunner, library: FakeLibrary
-) -> None:
-    library.errors["b"] = SnapshotError("no")
-    result = runner.invoke(app, ["summary", "a", "b", "--format", "json"])
-    assert result.stdout.count("\n") == 1
-
-
-def test_a_bad_file_does_not_stop_the_others(runner: CliRunner, library: FakeLibrary) -> None:
-    library.errors["a"] = TruncatedError("cut")
-    library.errors["c"] = FileNotFoundError()
-    result = runner.invoke(app, ["summary", "a", "b", "c"])
+def test_a_bad_file_does_not_stop_the_others(runner: CliRunner) -> None:
+    result = ask(runner, "cut", "b", "none")
     assert result.exit_code == 4
     assert result.stdout == text_of("b")
-    assert result.stderr == (
-        "memreplay: error: a: cut\nmemreplay: error: c: there is no such file\n"
-    )
+    first, second = result.stderr.splitlines()
+    assert first.startswith("memreplay: error: cut: truncated pickle")
+    assert second == "memreplay: error: none: there is no such file"
 
 
-def test_strict(runner: CliRunner, library: FakeLibrary) -> None:
-    assert runner.invoke(app, ["summary", "a", "b", "--strict"]).exit_code == 0
-    library.summary = ODD_SUMMARY
-    assert runner.invoke(app, ["summary", "a", "b"]).exit_code == 0
-    result = runner.invoke(app, ["summary", "a", "b", "--strict"])
+def test_strict(runner: CliRunner) -> None:
+    assert ask(runner, "a", "b", "--strict").exit_code == 0
+    assert ask(runner, "a", "odd").exit_code == 0
+    result = ask(runner, "a", "odd", "--strict")
     assert result.exit_code == 1
-    assert result.stdout.count("not trustworthy (reserved: exact)") == 2
-    library.errors["b"] = SnapshotError("no")
-    assert runner.invoke(app, ["summary", "a", "b", "--strict"]).exit_code == 3
+    assert result.stdout == text_of("a") + "\n" + text_of("odd")
+    assert ask(runner, "junk", "odd", "--strict").exit_code == 3
+
+
+def test_a_part(runner: CliRunner) -> None:
+    (device,) = json.loads(ask(runner, "a", "--from", "0", "--device", "0", "--json").stdout)[
+        "devices"
+    ]
+    assert device["events"] == 1

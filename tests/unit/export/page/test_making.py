@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import memreplay as mr
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.trust.trust import verdict
 from memreplay.errors import LimitError
 from memreplay.export.page.lives import Lives, lives

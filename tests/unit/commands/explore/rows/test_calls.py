@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
-from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.analysis.groups.tree import Call
 from memreplay.commands.explore.explored import Explored
 from memreplay.commands.explore.rows.calls import TreeRows
@@ -28,7 +27,10 @@ def test_the_tree_is_that_of_at(explored: Explored, whole: bool, inverted: bool)
                 explored.snap,
                 When("event", event),
                 device=device,
-                tree=TreeShape(share=0.001, whole=whole, inverted=inverted),
+                tree=True,
+                tree_share=0.001,
+                whole_stacks=whole,
+                inverted=inverted,
             ).devices
             assert found.tree
             for key in rows.keys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import memreplay as mr
-from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.annotations.spans import spans
 from memreplay.snapshot.model import Span
 from tests import build
 from tests.build import START_US, SnapshotBuilder

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.groups.calltree import TreeShape, call_tree, shape_of
+from memreplay.analysis.calls.calltree import TreeOptions, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.tree import CallTree
 from memreplay.commands.at.find import at_report
@@ -33,7 +33,9 @@ Line = tuple[int, Path, int, int, int, int, int]
 BEFORE, WITHOUT = _groups.CALL_CARRIED, _groups.CALL_NO_STACK
 
 
-def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: TreeShape) -> object:
+def slow(
+    snap: mr.Snapshot, device: int, event: int, grouper: Grouper, options: TreeOptions
+) -> object:
     """The lines of a live set's tree: each path's totals, then its children, recursively."""
     usage = snap.replay(device).measure()
     live = usage.live_at(event=event)
@@ -45,8 +47,10 @@ def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: Tr
         live.stack.tolist(), live.size.tolist(), live.alloc_event.tolist(), strict=True
     ):
         ids = snap.native.stack(stack)  # the innermost is the first
-        ids = ids if shape.inverted else ids[::-1]
-        path = tuple(i for i in ids if shape.whole or not grouper.dimensions.is_plumbing(i))
+        ids = ids if options.inverted else ids[::-1]
+        path = tuple(
+            i for i in ids if options.whole_stacks or not grouper.dimensions.is_plumbing(i)
+        )
         if not stack:
             path = (BEFORE if begin == -1 else WITHOUT,)
         elif not path:
@@ -60,7 +64,7 @@ def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: Tr
     for path in counts:
         if path:
             children.setdefault(path[:-1], []).append(path)
-    least = math.ceil(totals[()] * shape.share)
+    least = math.ceil(totals[()] * options.tree_share)
     lines: list[Line] = []
 
     def show(path: Path, level: int) -> None:
@@ -73,7 +77,7 @@ def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: Tr
             below = len(children.get(end, []))
             numbers = (totals[end], counts[end], own[end], own_counts[end], below)
             lines.append((level, end[len(path) :], *numbers))
-            if not shape.depth or level < shape.depth:
+            if not options.tree_depth or level < options.tree_depth:
                 show(end, level + 1)
 
     show((), 1)
@@ -93,7 +97,9 @@ def test_any_trace(
 ) -> None:
     snap = mr.open(build.dump(snapshot))
     grouper = Grouper(snap, "stack")
-    shape = TreeShape(depth, share, whole, inverted)
+    shape = TreeOptions(
+        tree=True, tree_depth=depth, tree_share=share, whole_stacks=whole, inverted=inverted
+    )
     for device in snap.devices:
         usage = snap.replay(device).measure()
         event = usage.replay.start + seed % (usage.replay.events + 1)
@@ -136,7 +142,7 @@ def snap() -> mr.Snapshot:
 
 
 def test_the_text_and_the_json_of_a_peak() -> None:
-    report = peak_report(snap(), tree=TreeShape(share=0.2))
+    report = peak_report(snap(), tree=True, tree_share=0.2)
     text = render_plain(peak_document(report), width=100)
     assert text.split("leads to\n")[1].splitlines()[:5] == [
         "990 B  99.7%      3  main > step  t.py:2",
@@ -154,7 +160,7 @@ def test_the_text_and_the_json_of_a_peak() -> None:
         (2, 600, "f m.py:1"),
         (2, 300, "g m.py:5"),
     ]
-    cut = peak_report(snap(), tree=TreeShape(depth=1, share=0))
+    cut = peak_report(snap(), tree=True, tree_depth=1, tree_share=0)
     text = render_plain(peak_document(cut), width=100)
     assert "2 more calls" in text
     assert "(recorded without a stack)" in text
@@ -170,7 +176,7 @@ def test_a_tree_from_what_allocates_outward() -> None:
     builder.alloc(4096, 30, frames=[deep, block, block, block, ("step", "t.py", 2), main])
     builder.alloc(8192, 3, frames=[])
     opened = mr.open(build.dump(builder.build()))
-    report = peak_report(opened, tree=TreeShape(share=0.05, inverted=True))
+    report = peak_report(opened, tree=True, tree_share=0.05, inverted=True)
     text = render_plain(peak_document(report), width=100)
     title, *lines = text[text.index("bytes  share") :].splitlines()
     assert title.endswith("count  call, from what allocates outward (< its callers)")
@@ -193,24 +199,24 @@ def test_a_tree_from_what_allocates_outward() -> None:
         (2, 50, 50, "test t.py:7"),
     ]
     assert [frame["function"] for frame in tree["calls"][1]["frames"]] == ["step", "main"]
-    cut = at_report(opened, [When("end")], tree=TreeShape(depth=1, share=0, inverted=True))
+    cut = at_report(opened, [When("end")], tree=True, tree_depth=1, tree_share=0, inverted=True)
     text = render_plain(at_document(cut), width=100)
     assert "2 more callers" in text
     assert "1  deep  m.py:20  < block < block < (3 more)\n" in text
     # The same of whole stacks, in which PyTorch's frame is what allocates.
-    whole = peak_report(opened, tree=TreeShape(depth=1, whole=True, inverted=True))
+    whole = peak_report(opened, tree=True, tree_depth=1, whole_stacks=True, inverted=True)
     assert isinstance(tree := whole.devices[0].tree, CallTree)
     assert [(call.bytes, call.label) for call in tree.calls][:2] == [
         (650, "at::empty"),
         (40, "f m.py:1"),
     ]
-    assert not json.loads(render_json(peak_report(opened, tree=TreeShape())))["devices"][0]["tree"][
+    assert not json.loads(render_json(peak_report(opened, tree=True)))["devices"][0]["tree"][
         "inverted"
     ]
 
 
 def test_a_tree_at_a_moment() -> None:
-    report = at_report(snap(), [When("start")], tree=TreeShape())
+    report = at_report(snap(), [When("start")], tree=True)
     found = json.loads(render_json(report))
     check_against("at-1.json", found)
     (call,) = found["devices"][0]["tree"]["calls"]
@@ -225,10 +231,10 @@ def test_a_deep_stack() -> None:
     frames = [("f", "a.py", line) for line in range(20_000)]
     builder = SnapshotBuilder().alloc(512, 1, frames=frames).alloc(1024, 1, frames=frames[1:])
     deep = mr.open(build.dump(builder.build()))
-    (device,) = peak_report(deep, tree=TreeShape()).devices
+    (device,) = peak_report(deep, tree=True).devices
     assert isinstance(device.tree, CallTree)
     assert [(call.bytes, len(call.frames)) for call in device.tree.calls] == [(2, 19_999), (1, 1)]
-    (device,) = peak_report(deep, tree=TreeShape(inverted=True)).devices
+    (device,) = peak_report(deep, tree=True, inverted=True).devices
     assert isinstance(device.tree, CallTree)
     assert [(call.bytes, len(call.frames)) for call in device.tree.calls] == [
         (1, 20_000),
@@ -239,11 +245,11 @@ def test_a_deep_stack() -> None:
 def test_what_has_no_tree() -> None:
     for options in ({"measure": "reserved"}, {"by": "file"}):
         with pytest.raises(UsageError, match="a tree shows call stacks"):
-            peak_report(snap(), tree=TreeShape(), **options)  # type: ignore[arg-type]
+            peak_report(snap(), tree=True, **options)
         with pytest.raises(UsageError, match="a tree shows call stacks"):
-            at_report(snap(), [When("end")], tree=TreeShape(), **options)  # type: ignore[arg-type]
-    assert shape_of(None, whole=True) is None
-    assert shape_of((2, 0.5, True), whole=False) == TreeShape(2, 0.5, inverted=True)
+            at_report(snap(), [When("end")], tree=True, **options)
+    with pytest.raises(UsageError, match="give --tree, too"):
+        peak_report(snap(), inverted=True)
     usage = snap().replay().measure()
     with pytest.raises(ValueError, match="a tree is of stacks"):
         _groups.call_tree(
@@ -256,7 +262,7 @@ def test_a_share_is_the_least_that_a_call_holds() -> None:
     for i, size in enumerate((2, 1)):
         builder.alloc(512 << i, size, frames=[(f"f{i}", "/r/m.py", 1)])
     opened = mr.open(build.dump(builder.build()))
-    (device,) = peak_report(opened, tree=TreeShape(share=0.5)).devices
+    (device,) = peak_report(opened, tree=True, tree_share=0.5).devices
     assert isinstance(device.tree, CallTree)
     # 1 of 3 bytes is less than half.
     assert [call.bytes for call in device.tree.calls] == [2]

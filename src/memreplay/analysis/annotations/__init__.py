@@ -1,0 +1,1 @@
+"""The annotations of a recording."""

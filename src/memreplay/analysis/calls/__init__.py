@@ -1,0 +1,1 @@
+"""Live sets as trees of calls."""

@@ -1,0 +1,161 @@
+"""Tests of analysis/selecting/parsing.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from memreplay.analysis.selecting.parsing import (
+    parse_address,
+    parse_fraction,
+    parse_moment,
+    parse_when,
+    parsed_when,
+)
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Moment, When
+
+
+@pytest.mark.parametrize(
+    "text, moment",
+    [
+        ("0", Moment("event", 0)),
+        ("1200", Moment("event", 1200)),
+        ("1.5s", Moment("elapsed", 1_500_000)),
+        ("+300ms", Moment("elapsed", 300_000)),
+        ("7us", Moment("elapsed", 7)),
+        (".25s", Moment("elapsed", 250_000)),
+        ("2min", Moment("elapsed", 120_000_000)),
+        ("@1768990500.25", Moment("time", 1_768_990_500_250_000)),
+        ("@-0.000001", Moment("time", -1)),
+        ("2026-01-21T10:15:00", Moment("time", 1_768_990_500_000_000)),
+        ("2026-01-21 10:15:00.000001Z", Moment("time", 1_768_990_500_000_001)),
+        ("2026-01-21T11:15:00+01:00", Moment("time", 1_768_990_500_000_000)),
+    ],
+)
+def test_bounds_of_a_range(text: str, moment: Moment) -> None:
+    assert parse_moment(text) == moment
+    # A bound is a moment, too.
+    assert parse_when(text) == When(moment.kind, moment.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "x", "1.5", "5 s later", "@", "s", "2026-13-01", "1e9s", "peak"]
+)
+def test_what_is_no_bound(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a moment"):
+        parse_moment(text)
+
+
+@pytest.mark.parametrize(
+    "text, when",
+    [
+        ("peak", When("peak", 1)),
+        ("peak:3", When("peak", 3)),
+        ("oom", When("oom", 1)),
+        ("oom:2", When("oom", 2)),
+        ("start", When("start")),
+        (" end ", When("end")),
+        ("step:3", When("step", 3, edge="start")),
+        ("step:-1:end", When("step", -1, edge="end")),
+        ("step:3:peak", When("step", 3, edge="peak")),
+        ("12:03", When("time_of_day", 43_380_000_000)),
+        ("12:03:05.2", When("time_of_day", 43_385_200_000)),
+        ("0:00:00.000001", When("time_of_day", 1)),
+        ("ProfilerStep#3", When("annotation", name="ProfilerStep#3")),
+        ("step#-1:end", When("annotation", name="step#-1", edge="end")),
+        ("step:end", When("annotation", name="step", edge="end")),
+        ("step:x", When("annotation", name="step:x")),
+        ("a b:peak", When("annotation", name="a b", edge="peak")),
+        ("fwd:layer:start", When("annotation", name="fwd:layer")),
+        ("fwd:layer", When("annotation", name="fwd:layer")),
+        ("peaks", When("annotation", name="peaks")),
+        ("peak:x", When("annotation", name="peak:x")),
+        ("backward", When("annotation", name="backward")),
+        ("b1_2", When("annotation", name="b1_2")),
+        ("decade", When("annotation", name="decade")),
+        # In any case an annotation.
+        ("annotation:peak", When("annotation", name="peak")),
+        ("annotation:12:end", When("annotation", name="12", edge="end")),
+        ("annotation:annotation:a", When("annotation", name="annotation:a")),
+        # In any case an address.
+        ("0x10", When("address", 16)),
+        ("16#-1", When("address", 16, "-1")),
+        ("139655152795648", When("address", 139655152795648)),
+        ("1099511627775", When("event", (1 << 40) - 1)),
+        ("b7f064c000000_0", When("address", 0x7F064C000000, "_0")),
+        ("b'7f064c000000_12", When("address", 0x7F064C000000, "_12")),
+        ("7f064c000000", When("address", 0x7F064C000000)),
+    ],
+)
+def test_moments(text: str, when: When) -> None:
+    assert parse_when(text) == when
+    assert parsed_when(text) == when
+    assert parsed_when(when) is when
+
+
+@pytest.mark.parametrize("text", ["", "-1", "12x", "@", "1.5", "1st step", "annotation:"])
+def test_what_is_no_moment(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a moment: give an event"):
+        parse_when(text)
+
+
+@pytest.mark.parametrize("text", ["24:00", "12:60", "12:00:60"])
+def test_what_is_no_time_of_day(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a time of day"):
+        parse_when(text)
+
+
+@pytest.mark.parametrize(
+    "text, when",
+    [
+        ("0x10", When("address", 16)),
+        ("0XfF#2", When("address", 255, "2")),
+        (" 16#-1 ", When("address", 16, "-1")),
+        ("0xffffffffffffffff", When("address", 2**64 - 1)),
+        # A block as PyTorch's viewer shows it; the newest puts a quote behind the b.
+        ("b7f064c000000_0", When("address", 0x7F064C000000, "_0")),
+        ("b'7f064c000000_12", When("address", 0x7F064C000000, "_12")),
+        ("7f064c000000_3", When("address", 0x7F064C000000, "_3")),
+        ("0x7f064c000000_3", When("address", 0x7F064C000000, "_3")),
+        ("704350000000_1", When("address", 0x704350000000, "_1")),
+        ("b704350000000", When("address", 0x704350000000)),
+        ("b0x7f064c000000", When("address", 0x7F064C000000)),
+        ("7f064c000000", When("address", 0x7F064C000000)),
+        ("139655152795648", When("address", 139655152795648)),
+    ],
+)
+def test_addresses(text: str, when: When) -> None:
+    assert parse_address(text) == when
+    assert parse_when(text) == when
+
+
+def test_a_segment_of_pytorchs_viewer() -> None:
+    for text in ("s7f064c000000_0", "s'7f064c000000_0"):
+        for parse in (parse_address, parse_when):
+            with pytest.raises(UsageError, match="is a segment in PyTorch's viewer"):
+                parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "ff", "0x", "-1", "1#", "0x1#a", str(2**64), "\u0661"),
+        *("b", "b_0", "7f064c000000_", "b7f064c000000#1", "b7f064c000000_1#1", "7f064c000000_-1"),
+        *("b" + "f" * 17, "x7f064c000000", "b''1000_0", "fff_0"),
+    ],
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError, match="is not an address: give 0x"):
+        parse_address(text)
+
+
+def test_shares() -> None:
+    assert [parse_fraction(text) for text in ("1%", "0.01", " 100% ", "0", "1")] == [
+        0.01, 0.01, 1, 0, 1,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["-1%", "101%", "1.5", "nan", "x", "%", ""])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a share"):
+        parse_fraction(text)
