@@ -213,7 +213,7 @@ def check_commands(demo: Demo) -> None:
         demo.written("export", name, *form)
     demo.written("export", "part.pickle", "--to", "100")
     demo.written("export", "whole.json")
-    demo.written("baseline", "base.json")
+    demo.run("gate", demo.example, "--save-base", str(demo.folder / "base.json"))
 
 
 # Each extra: a module of it, by which one sees whether it is there, and a command that needs it.

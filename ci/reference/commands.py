@@ -19,8 +19,6 @@ Made from the commands themselves by `make reference`; `memreplay COMMAND --help
 terminal. The page of a command shows how to use it.
 
 """
-# Commands that share a page with another one.
-PAGES = {"baseline": "gate"}
 READING = "Reading"
 # What most commands have is told once.
 SHARED = "Options for reading"
@@ -76,9 +74,8 @@ def _told(name: str, command: click.Command, shared: list[click.Option]) -> str:
     """A command's part of the page."""
     parts = [f"## memreplay {name}", _usage(f"memreplay {name} {' '.join(_pieces(command))}")]
     parts += _prose(command.help or "")
-    told_in = PAGES.get(name, name)
-    if (DOCS / f"{told_in}.md").exists():
-        parts.append(f"How to use it: [{told_in}](../{told_in}.md).\n")
+    if (DOCS / f"{name}.md").exists():
+        parts.append(f"How to use it: [{name}](../{name}.md).\n")
     for title in GROUPS:
         options = _group(command, title)
         if not options:

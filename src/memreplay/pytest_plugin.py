@@ -330,7 +330,7 @@ def _gated(snap: Any, budget: Budget, baseline: Path | None, trusting: bool) -> 
     from memreplay.commands.gate.find import gate_file
 
     base = None if baseline is None else _read_baseline(baseline)
-    return gate_file(snap, (budget,), base=base, allow_untrusted=trusting)
+    return gate_file(snap, (budget,), base, allow_untrusted=trusting)
 
 
 def _read_baseline(path: Path) -> Any:
@@ -351,7 +351,7 @@ def _read_baseline(path: Path) -> Any:
 
 def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> None:
     from memreplay.analysis.comparing.baseline import baseline_of
-    from memreplay.commands.baseline.lines import render_baseline
+    from memreplay.commands.gate.base_lines import render_baseline
     from memreplay.commands.gate.find import doubts
     from memreplay.io.whole import whole_file
 

@@ -108,7 +108,11 @@ SCENARIOS = (
     Scenario(
         "convert, refused", "export {in}/plain.pickle -o {out}/copy.pkl", ("copy.pkl",), exits=2
     ),
-    _file("baseline", "baseline {in}/snap.pkl.gz", "base.json"),
+    Scenario(
+        "gate base",
+        "gate {in}/snap.pkl.gz --save-base {out}/base.json --force",
+        ("base.json",),
+    ),
     Scenario(
         "gate",
         "gate {in}/snap.pkl.gz --base {in}/base.json --max-growth 2% --write junit={out}/gate.xml"

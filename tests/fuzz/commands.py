@@ -21,7 +21,6 @@ from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import AtOptions, at_report
 from memreplay.commands.at.text import at_document
-from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.categories.text import categories_document
 from memreplay.commands.diff.find import diff_report
@@ -31,6 +30,7 @@ from memreplay.commands.fits.find import fits_report
 from memreplay.commands.fits.text import fits_document
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.text import fragmentation_document
+from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.commands.gate.find import gate_file
 from memreplay.commands.gate.result import GateReport
 from memreplay.commands.gate.telling import gate_report, nowhere

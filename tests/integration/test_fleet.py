@@ -69,7 +69,7 @@ def ran(
             yield one
 
     monkeypatch.setattr(running, "executor_of", lambda *_: executor)
-    report = run_fleet(Fleet((str(folder),)), Reading(), Selection(), watching)
+    report = run_fleet(Fleet(sources=(str(folder),)), Reading(), Selection(), watching)
     assert len(killed) == (pids is not None)
     return report
 

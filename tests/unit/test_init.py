@@ -117,7 +117,7 @@ def test_a_call_gives_what_the_command_writes(name: str) -> None:
 
 def test_a_baseline_is_the_file_that_the_command_writes(snap: mr.Snapshot, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
-    command_runner().invoke(app, ["baseline", STEP, "-o", str(path)])
+    command_runner().invoke(app, ["gate", STEP, "--save-base", str(path)])
     made = mr.baseline(snap)
     assert mr.to_json(made) + "\n" == path.read_text(encoding="utf-8")
     deeper = mr.open(DEEPER)

@@ -42,10 +42,6 @@ COMMANDS = {
         "All ranks of a run: which is worst, which is odd, and why.",
     ),
     "gate": ("memreplay.commands.gate.command", "Whether memory is within its budgets."),
-    "baseline": (
-        "memreplay.commands.baseline.command",
-        "Save the part of a snapshot that a gate needs.",
-    ),
     "segments": ("memreplay.commands.segments.command", "What was reserved when, and why."),
     "steps": ("memreplay.commands.steps.command", "What each step of a program does to memory."),
     "leaks": (

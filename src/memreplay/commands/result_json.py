@@ -14,12 +14,13 @@ def to_json(record: Record, *, indent: int | None = 2) -> str:
     """`record`, a result or a part of one, as JSON; with `indent=None` on a single line.
 
     Of a whole result it is what the command writes for --format json (docs/json.md). A baseline is
-    the file that `memreplay baseline` writes, which has lines of its own whatever `indent` is.
+    the file that `memreplay gate --save-base` writes, which has lines of its own whatever `indent`
+    is.
     """
     from memreplay.analysis.comparing.baseline_record import Baseline
 
     if isinstance(record, Baseline):
-        from memreplay.commands.baseline.lines import render_baseline
+        from memreplay.commands.gate.base_lines import render_baseline
 
         return render_baseline(record)
     return render_json(record, indent=indent)

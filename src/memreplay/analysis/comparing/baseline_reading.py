@@ -35,7 +35,7 @@ def parse_baseline(data: bytes) -> Baseline:
     """The baseline that a file holds. Raises SnapshotError, in one line, for any other file."""
     if len(data) > MAX_BYTES:
         raise SnapshotError(
-            "too long for a baseline", hint="write it again with memreplay baseline"
+            "too long for a baseline", hint="write it again with memreplay gate --save-base"
         )
     try:
         found = _parsed(data)
@@ -47,7 +47,7 @@ def parse_baseline(data: bytes) -> Baseline:
     if schema != SCHEMA:
         raise SnapshotError(
             f"this is {_shown(schema)}, not {SCHEMA}",
-            hint="make one with memreplay baseline",
+            hint="make one with memreplay gate --save-base",
         )
     try:
         return _checked(convert(found, Baseline))
@@ -99,7 +99,7 @@ def _words(error: ValidationError) -> str:
 
 def _broken(what: str) -> SnapshotError:
     return SnapshotError(
-        f"a broken baseline: {what}", hint="write it again with memreplay baseline"
+        f"a broken baseline: {what}", hint="write it again with memreplay gate --save-base"
     )
 
 

@@ -1,4 +1,4 @@
-"""The results of `memreplay baseline`: what of a snapshot later ones are held against."""
+"""The base that `memreplay gate --save-base` writes, and later snapshots are held against."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class BaselineDevice(Record, frozen=True, kw_only=True):
 
 
 class Baseline(Record, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
-    """A snapshot boiled down, as `memreplay baseline` writes it."""
+    """A snapshot boiled down, as `memreplay gate --save-base` writes it."""
 
     file: str
     """The snapshot's name, without folders."""

@@ -466,7 +466,7 @@ class BaselineSide:
         of = "" if scope.category is None else f" of the category {scope.category!r}"
         raise UsageError(
             f"{self.file} has no {scope.measure} bytes{of}: write it again with the same"
-            " configuration (memreplay baseline)"
+            " configuration (memreplay gate --save-base)"
         )
 
 

@@ -93,6 +93,17 @@ def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[...,
 
         leaks_report(snapshot, by="file", older_than=5)
     """
+    return _taking(records, as_snapshot)
+
+
+def takes_choices(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorates a function of records as `takes` does, whose first parameter is no snapshot."""
+    return _taking(records, lambda given: given)
+
+
+def _taking(
+    records: dict[str, type[Struct]], first: Callable[[Any], Any]
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
     choosing = Choosing(records)
 
     def decorated(function: Callable[..., R]) -> Callable[..., R]:
@@ -103,7 +114,7 @@ def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[...,
             given = dict(zip(names, args, strict=False))
             given |= {name: choices.pop(name) for name in names if name in choices}
             given |= choosing.read(function.__name__, given, choices)
-            return function(**{**given, names[0]: _snapshot(given[names[0]])})
+            return function(**{**given, names[0]: first(given[names[0]])})
 
         called.__signature__ = _signature(function, records)  # type: ignore[attr-defined]
         return called
@@ -111,7 +122,7 @@ def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[...,
     return decorated
 
 
-def _snapshot(given: Any) -> Any:
+def as_snapshot(given: Any) -> Any:
     """The snapshot, opened where it is not one yet."""
     if not isinstance(given, (str, bytes, os.PathLike)):
         return given

@@ -12,6 +12,7 @@ from memreplay.analysis.selecting.parsing import (
     parse_measures,
     parse_pattern,
     parse_pool,
+    parse_sizes,
     parse_stream,
     parse_ways,
     parse_when,
@@ -39,6 +40,17 @@ TotalMemory = Annotated[
     ),
 ]
 """A card's memory in bytes."""
+TotalMemories = Annotated[
+    tuple[int, ...],
+    Opt(
+        "The memory of each card, of which CUDA itself takes some; says whether it fits.",
+        "SIZE[,SIZE...]",
+        parse=parse_sizes,
+        joined=True,
+        brief="Say whether it fits on such cards: 40GiB,24GiB.",
+    ),
+]
+"""Cards by their memory in bytes."""
 
 Measures = Annotated[
     tuple[MeasureName, ...],

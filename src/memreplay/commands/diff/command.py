@@ -98,7 +98,7 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
     Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code
     changed: what grew, shrank, is new or gone. The changes add up to the whole change. Code that
     only moved (other lines, another folder, a renamed function) is matched; --exact switches that
-    off. BASE may be a baseline file (`memreplay baseline`).
+    off. BASE may be a baseline file (`memreplay gate --save-base`).
 
     BASE and NEW may also be two folders with one file per rank (rank0.pkl, …). Each rank is then
     compared with the same rank of the other run, and the groups are those of one rank.

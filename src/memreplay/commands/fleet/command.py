@@ -3,157 +3,99 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-import click
-from msgspec import UNSET, Struct
+from msgspec import UNSET
+from msgspec.structs import replace
 
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet.asked import Fleet
-from memreplay.commands.shared.asking import asks, selects_with_rules
-from memreplay.commands.shared.dumps import dump_option
+from memreplay.commands.fleet.result import FleetReport
+from memreplay.commands.fleet.running import run_fleet
+from memreplay.commands.fleet.text import fleet_document
+from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
-from memreplay.commands.shared.executing import Workers, workers_options
-from memreplay.commands.shared.exits import STRICT_EXIT_CODES
-from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import (
-    config_options,
-    measure_option,
-    page_format_option,
-    reading_options,
-    strict_option,
-    top_option,
-    total_memories_option,
-)
 from memreplay.commands.shared.output import check_output, write
 from memreplay.commands.shared.progress import counted
-from memreplay.commands.shared.rendering import rendering
+from memreplay.commands.shared.showing import ShownPage, text_of
+from memreplay.commands.shared.source import Reading
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 
-if TYPE_CHECKING:
-    from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.fleet.result import FleetReport
-    from memreplay.commands.shared.source import Reading
+
+class Page(Options, frozen=True):
+    """Whether to write a page, too."""
+
+    page: Annotated[
+        str | None,
+        Opt(
+            "Write an interactive page, too, that any browser opens: ranks by time as a heat map.",
+            "FILE",
+            path="file",
+            brief="Write an interactive page, too.",
+        ),
+    ] = None
 
 
-class Asked(Struct, frozen=True):
-    """Which files, who reads them, and how to show what is found."""
-
-    sources: tuple[str, ...]
-    rank_pattern: str | None
-    workers: Workers
-    totals: tuple[int, ...]
-    against: tuple[str, ...]
-    output: str | None
-    tables: str | None
-    page: str | None
-    force: bool
-    dump: str | None
-    fmt: str
-
-
-@click.command(
+@as_command(
     "fleet",
-    cls=Command,
-    epilog=f"""\b
-Examples:
-  memreplay fleet run/
-  memreplay fleet 's3://bucket/run/**/*.pickle'
-  memreplay fleet run/ --workers 8 --memory-per-worker 2GiB
-  memreplay fleet run/ --total-memory 40GiB,24GiB
-  memreplay fleet new/ --against base/
-  memreplay fleet run/ --dump iteration_10
-  memreplay fleet run/ --dump each
-  memreplay fleet run/ --page run.html
-  memreplay fleet run/ -o dataset/ --tables allocations,usage
-  memreplay fleet run/ --scheduler tcp://head-node:8786
-  memreplay fleet dumps/*.pkl --rank-pattern 'gpu([0-9]+)'
-  memreplay fleet run/ --format markdown | gh issue comment 7 --body-file -
-  memreplay fleet run/ --format json | jq '.outliers[].rank'
-
-{STRICT_EXIT_CODES}""",
+    examples=(
+        "memreplay fleet run/",
+        "memreplay fleet 's3://bucket/run/**/*.pickle'",
+        "memreplay fleet new/ --against base/",
+        "memreplay fleet run/ --workers 8 --memory-per-worker 2GiB",
+        "memreplay fleet run/ --total-memory 40GiB,24GiB",
+        "memreplay fleet run/ --dump iteration_10",
+        "memreplay fleet run/ --dump each",
+        "memreplay fleet run/ --page run.html",
+        "memreplay fleet run/ -o dataset/ --tables allocations,usage",
+        "memreplay fleet run/ --scheduler tcp://head-node:8786",
+        "memreplay fleet dumps/*.pkl --rank-pattern 'gpu([0-9]+)'",
+        "memreplay fleet run/ --format markdown | gh issue comment 7 --body-file -",
+        "memreplay fleet run/ --json | jq '.outliers[].rank'",
+    ),
+    only={"selection": ("measure", "top", "strict")},
+    words={
+        "dump": "Read the dump that has this in its files' paths (iteration_10, or a pattern),"
+        " where each rank has several; by default the newest. '--dump each' also shows how each"
+        " rank grew from dump to dump.",
+        "force": "Replace the page; take ranks of another fleet in DIR away.",
+    },
+    rules=True,
 )
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@workers_options
-@click.option(
-    "--against",
-    multiple=True,
-    metavar="SOURCE",
-    help="Compare each rank with the same one of this other fleet, as a base. Repeat for several"
-    " sources.",
-)
-@total_memories_option
-@click.option(
-    "--rank-pattern",
-    metavar="REGEX",
-    help="Find each file's rank in its name by this expression: its one group is the number.",
-)
-@dump_option("also shows how each rank grew from dump to dump")
-@click.option(
-    "--page",
-    type=click.Path(dir_okay=False, readable=False, path_type=str),
-    metavar="FILE",
-    help="Write an interactive page, too, that any browser opens: ranks by time as a heat map.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, readable=False, path_type=str),
-    metavar="DIR",
-    help="Write the tables of all ranks as one Parquet dataset, too: DIR/TABLE/rank=N/NAME.parquet."
-    " Run again it reads only what is new. Needs pyarrow (the extra 'parquet').",
-)
-@click.option("--tables", metavar="NAME[,NAME...]", help="Which tables (default: all of them).")
-@click.option(
-    "--force", is_flag=True, help="Replace the page; take ranks of another fleet in DIR away."
-)
-@measure_option
-@top_option
-@config_options
-@reading_options
-@strict_option
-@page_format_option
-@selects_with_rules
-@asks(Asked)
-def command(reading: Reading, selection: Selection, asked: Asked) -> int:
+def command(
+    sources: Annotated[tuple[str, ...], Arg("SOURCE...")],
+    options: Fleet,
+    page: Page,
+    selection: Selection,
+    reading: Reading,
+    shown: ShownPage,
+) -> int:
     """All ranks of a run: which is worst, which is odd, and why.
 
-    Reads one snapshot a rank, from folders, patterns (also of object stores, by fsspec) or files,
-    on all processors or on a Dask cluster. Shows each rank's peak, reserved memory and headroom,
-    how they lie, how even the ranks are from step to step, and groups of ranks that hold the same;
-    of a rank that is like no other, the code that makes the difference. A file that cannot be read
-    is named, and the others are not lost.
+    Reads one snapshot a rank, from folders, patterns or files, on all processors or a cluster.
+    Shows each rank's peak, reserved memory and headroom, how they spread, and which ranks hold the
+    same; for a rank that is like no other, the code that makes the difference.
     """
-    if asked.output is None and asked.tables is not None:
+    if options.output is None and options.tables is not None:
         raise UsageError("--tables is for a dataset: give -o DIR")
-    if asked.force and asked.output is None and asked.page is None:
+    if options.force and options.output is None and page.page is None:
         raise UsageError("--force is for a dataset or a page: give -o DIR or --page FILE")
-    if asked.page is not None:
-        check_output(asked.page, force=asked.force, binary=True, read=asked.sources)
-    fleet = Fleet(
-        asked.sources,
-        asked.rank_pattern,
-        asked.workers,
-        asked.totals,
-        asked.against,
-        asked.output,
-        asked.tables,
-        asked.force,
-        asked.dump,
-    )
+    if page.page is not None:
+        check_output(page.page, force=options.force, binary=True, read=sources)
+    fleet = replace(options, sources=sources)
 
     def work() -> FleetReport:
-        from memreplay.commands.fleet.running import run_fleet
-
         return run_fleet(fleet, reading, selection, partial(counted, what="ranks"))
 
     report, code = attempt("", work)
     if report is None:
         return code
-    if asked.page is not None:
-        from memreplay.commands.fleet.page import write_fleet_page
+    if page.page is not None:
+        from memreplay.commands.fleet.page import write_fleet_page  # late: few ask for it
 
-        write_fleet_page(report, asked.page)
-    write(rendering(asked.fmt, "fleet.text:fleet_document")(report))
+        write_fleet_page(report, page.page, selection.top)
+    write(text_of(report, shown, fleet_document, top=selection.top))
     older = () if report.history is UNSET else report.history
     told = [one.status for one in report.ranks]
     told += [dump.status for one in older for dump in one.dumps]

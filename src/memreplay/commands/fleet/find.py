@@ -118,7 +118,6 @@ def fleet_report(
         exactness="exact" if all(one.exactness == "exact" for one in own) else "estimated",
         trusted=all(one.trusted for one in own)
         and all(one.status in ("ok", "empty") for one in rows),
-        top=top,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memreplay.commands.fleet.text import fleet_document, headline, noun_of
+from memreplay.commands.fleet.text import TOP, fleet_document, headline, noun_of
 from memreplay.commands.shared.errors import say
 from memreplay.commands.shared.output import byte_output
 from memreplay.export.page.fleet import Texts, fleet_page
@@ -28,7 +28,7 @@ HOLDERS = 8  # of each rank
 DOUBT = "not all of it was read, or is trustworthy: see the report"
 
 
-def page_of_fleet(report: FleetReport) -> tuple[FleetPage, list[bytes]]:
+def page_of_fleet(report: FleetReport, top: int = TOP) -> tuple[FleetPage, list[bytes]]:
     """The page's records and columns. Raises LimitError for what a browser would show wrong."""
     texts = Texts()
     groups: dict[int | None, int] = {
@@ -55,15 +55,15 @@ def page_of_fleet(report: FleetReport) -> tuple[FleetPage, list[bytes]]:
             groups=tuple(_group(one, noun_of(report)) for one in report.groups),
             curves=coded,
             bytes=n_bytes,
-            report=blocks_of(fleet_document(report)),
+            report=blocks_of(fleet_document(report, top)),
         )
 
     return fleet_page(ranks, curves, page)
 
 
-def write_fleet_page(report: FleetReport, output: str) -> None:
+def write_fleet_page(report: FleetReport, output: str, top: int) -> None:
     """Writes it: whole, or not at all; and says so. Raises OSError, LimitError."""
-    page, columns = page_of_fleet(report)
+    page, columns = page_of_fleet(report, top)
     with byte_output(output) as out:
         for piece in page_html(page, columns, "fleet"):
             out.write(piece)

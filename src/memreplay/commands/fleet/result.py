@@ -273,8 +273,6 @@ class UnlistedFolder(Record, frozen=True, kw_only=True):
 class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fleet/1"):
     """What `memreplay fleet` found: a rank each for all files, and what they are together."""
 
-    text_only = ("top",)
-
     source: str
     """What was asked for: folders, patterns and files."""
     measure: MeasureName
@@ -328,4 +326,3 @@ class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     """Whether all that was read is exact."""
     trusted: bool
     """Whether all of it can be trusted, and all was read and listed."""
-    top: int = 20

@@ -67,7 +67,7 @@ def run_fleet(
     base = []
     if fleet.against:
         base = _chosen(fleet, _listed(fleet.against, unlisted), pattern, "base: ").newest
-    totals = tuple(dict.fromkeys(fleet.totals))
+    totals = tuple(dict.fromkeys(fleet.total_memory))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
     tasks = [
@@ -89,7 +89,7 @@ def run_fleet(
             again = [part for at, part in enumerate(parts) if at not in there]
             dataset.begin([part.rank for part in again if part is not None])
         left = [at for at in range(len(tasks)) if at not in there]
-        executor = ours.enter_context(closing(executor_of(fleet.workers, len(left))))
+        executor = ours.enter_context(closing(executor_of(fleet.readers, len(left))))
         done = executor.run(_work(dataset), [tasks[at] for at in left])
         for one in done if watching is None else watching(done, len(left)):
             at = left[one.index]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         RankGroup,
     )
 
+TOP = 20  # ranks
 GROUPS = 8  # that a table has
 UNREAD = 10  # files that are named
 _NUMBERED = {
@@ -52,7 +53,7 @@ _NUMBERED = {
 }
 
 
-def fleet_document(report: FleetReport) -> Document:
+def fleet_document(report: FleetReport, top: int = TOP) -> Document:
     """How the ranks lie, the highest of them, which are alike, and what sets an odd one apart."""
     blocks: list[Block] = [
         Heading((Place(file=report.source),)),
@@ -66,9 +67,9 @@ def fleet_document(report: FleetReport) -> Document:
     for outlier in report.outliers:
         blocks += _outlier(outlier, noun_of(report))
     if report.history is not UNSET:
-        blocks += history_blocks(report.history, report.top, noun_of(report))
+        blocks += history_blocks(report.history, top, noun_of(report))
     if report.against is not None:
-        blocks += _against(report, report.against)
+        blocks += _against(report, report.against, top)
     unread = [one for one in report.ranks if one.status not in ("ok", "empty")]
     return (*blocks, *_unread(unread), *_notes(report))
 
@@ -253,7 +254,7 @@ def _change(row: DiffRow) -> Row:
     return coded_row(numbers, row, "stack", all_frames=False)
 
 
-def _against(report: FleetReport, found: FleetChange) -> list[Block]:
+def _against(report: FleetReport, found: FleetChange, top: int) -> list[Block]:
     blocks: list[Block] = [Heading((Place(file=found.source, note="(base)"),))]
     if found.peak is None or report.peak is None or found.change is None:
         return [*blocks, Note("no rank was read in both, so nothing is compared", "warning")]
@@ -261,7 +262,7 @@ def _against(report: FleetReport, found: FleetChange) -> list[Block]:
     sizes = f"{size(base)} -> {size(new)} {report.measure}"
     ranks = counted(len(found.ranks), "rank")
     blocks.append(Heading((f"{ranks}: highest peak {sizes}", change_words(base, new))))
-    shown = found.ranks[: report.top] if report.top else found.ranks
+    shown = found.ranks[:top] if top else found.ranks
     rows = [_rank_change(one) for one in shown]
     if left := len(found.ranks) - len(shown):
         words = f"{counted(left, 'more rank')} (--top 0 shows all)"

@@ -12,8 +12,8 @@ from memreplay.commands.shared.errors import untold
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.sides import ComparedSide
+    from memreplay.commands.gate.find import Terms
     from memreplay.commands.shared.progress import Showing
     from memreplay.commands.shared.source import Reading
 
@@ -47,13 +47,10 @@ class Bases:
     """Opens bases, of which one is open at a time: most often all files share it, else each has its
     own."""
 
-    def __init__(
-        self, reading: Reading, rules: tuple[Rule, ...] | None, showing: Showing, *, strict: bool
-    ) -> None:
+    def __init__(self, reading: Reading, terms: Terms, showing: Showing) -> None:
         self.reading = reading
-        self.rules = rules
+        self.terms = terms
         self.showing = showing
-        self.strict = strict
         self._until = ExitStack()
         self._folders: dict[str, _Ranks] = {}
         self._last: tuple[str, tuple[ComparedSide | None, int, str]] | None = None
@@ -90,4 +87,4 @@ class Bases:
         found = opened_base(name, self.reading, self._until, self.showing)
         if isinstance(found, BaselineSide):
             return found
-        return SnapshotSide(found, rules=self.rules, strict=self.strict)
+        return SnapshotSide(found, rules=self.terms.rules, strict=self.terms.strict)

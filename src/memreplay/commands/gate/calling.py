@@ -9,7 +9,8 @@ from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, parse_basel
 from memreplay.analysis.comparing.baseline_record import Baseline
 from memreplay.analysis.comparing.budgets import Budget, budget_of
 from memreplay.analysis.comparing.sides import BaselineSide, SnapshotSide
-from memreplay.commands.gate.find import gate_file
+from memreplay.analysis.selecting.answering import as_snapshot
+from memreplay.commands.gate.find import Terms, gate_file
 from memreplay.commands.gate.telling import gate_report
 from memreplay.errors import UsageError
 
@@ -46,7 +47,7 @@ class Budgeted(TypedDict, total=False):
 
 
 def gate(
-    snap: Snapshot,
+    snap: Snapshot | str | os.PathLike[str],
     *,
     base: Snapshot | Baseline | str | os.PathLike[str] | None = None,
     rules: tuple[Rule, ...] | None = None,
@@ -68,14 +69,9 @@ def gate(
     budget = _budget(dict(limits))
     if budget.needs_base and base is None:
         raise UsageError(f"{WHERE} limits growth: give the base with base=")
-    found = gate_file(
-        snap,
-        (budget,),
-        base=None if base is None else _side(base, rules, strict),
-        rules=rules,
-        allow_untrusted=allow_untrusted,
-        strict=strict,
-    )
+    terms = Terms(rules=rules, allow_untrusted=allow_untrusted, strict=strict)
+    side = None if base is None else _side(base, terms)
+    found = gate_file(as_snapshot(snap), (budget,), side, terms)
     return gate_report((found,))
 
 
@@ -91,14 +87,10 @@ def _budget(given: dict[str, object]) -> Budget:
     return budget_of(words, WHERE)
 
 
-def _side(
-    base: Snapshot | Baseline | str | os.PathLike[str],
-    rules: tuple[Rule, ...] | None,
-    strict: bool,
-) -> ComparedSide:
+def _side(base: Snapshot | Baseline | str | os.PathLike[str], terms: Terms) -> ComparedSide:
     if isinstance(base, Baseline):
         return BaselineSide(base, base.file)
     if isinstance(base, (str, os.PathLike)):
         with open(base, "rb") as file:
             return BaselineSide(parse_baseline(file.read(MAX_BYTES + 1)), os.fspath(base))
-    return SnapshotSide(base, rules=rules, strict=strict)
+    return SnapshotSide(base, rules=terms.rules, strict=terms.strict)

@@ -4,172 +4,90 @@ from __future__ import annotations
 
 import os
 import uuid
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import click
-from msgspec import Struct
 
-from memreplay.commands.gate.limits import all_budgets, budget_options
+from memreplay.commands.gate.asked import GateOptions, GateShown
+from memreplay.commands.gate.files import GateFiles, gate_files_of
+from memreplay.commands.gate.find import Terms
+from memreplay.commands.gate.github import render_gate_github
+from memreplay.commands.gate.judging import Judging
+from memreplay.commands.gate.limits import BudgetOptions, all_budgets
+from memreplay.commands.gate.markdown import render_gate_markdown
+from memreplay.commands.gate.result import GatedFile, GateReport
 from memreplay.commands.gate.runner import append_summary, repository_paths
-from memreplay.commands.shared.asking import asks
-from memreplay.commands.shared.dumps import dump_option
+from memreplay.commands.gate.running import gate_files
+from memreplay.commands.gate.saving import Saving, check_saving, save_base
+from memreplay.commands.gate.telling import gate_report
+from memreplay.commands.gate.text import gate_document
+from memreplay.commands.shared.declaring import Files, as_command
 from memreplay.commands.shared.errors import NOT_TRUSTED
-from memreplay.commands.shared.executing import Workers, workers_options
-from memreplay.commands.shared.exits import EXIT_CODES
-from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import (
-    config_options,
-    files_argument,
-    from_zero,
-    reading_options,
-)
+from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.output import byte_output, render_document, wants_colour, write
+from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
+from memreplay.texts import clean, log_line
 
-if TYPE_CHECKING:
-    from memreplay.commands.gate.files import GateFiles
-    from memreplay.commands.gate.result import GatedFile, GateReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.commands.shared.source import Reading
-
-# What writes each format but text: a module, imported when it is asked for, and a function of it.
-RENDERERS = {
-    "json": ("memreplay.render.record_json", "render_json"),
-    "markdown": ("memreplay.commands.gate.markdown", "render_gate_markdown"),
-    "github": ("memreplay.commands.gate.github", "render_gate_github"),
-    "junit": ("memreplay.commands.gate.junit", "render_gate_junit"),
-    "sarif": ("memreplay.commands.gate.sarif", "render_gate_sarif"),
-}
-FORMATS = ("text", *RENDERERS)
 BROKEN = NOT_TRUSTED
 
 
-def _targets(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    found = []
-    for text in value:
-        fmt, equals, path = text.partition("=")
-        if not equals or not path or fmt not in FORMATS:
-            raise click.BadParameter(
-                f"{text!r} is not FORMAT=FILE; formats: {', '.join(FORMATS)} (as junit=gate.xml)"
-            )
-        found.append((fmt, path))
-    return tuple(found)
-
-
-class Asked(Struct, frozen=True):
-    """The limits, what they are held against, and how to say it."""
-
-    config: ConfigChoice
-    budget: dict[str, Any]
-    allow_untrusted: bool
-    strict: bool
-    fmt: str
-    targets: tuple[tuple[str, str], ...]
-    worst: int
-    dump: str | None
-
-
-@click.command(
+@as_command(
     "gate",
-    cls=Command,
-    epilog=f"""\b
-Examples:
-  memreplay gate snap.pkl --max-peak 38GiB
-  memreplay gate snap.pkl --base main.pkl --max-growth 2%
-  memreplay gate snap.pkl --base ci/base.json --max-growth-bytes 256MiB --no-oom
-  memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
-  memreplay gate memory_snapshot/ --dump iteration_10 --max-peak 70GiB
-  memreplay gate 's3://bucket/run/**/*.pickle' --max-peak 70GiB --max-spread 10% --worst 3
-  memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
-
-{EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 over a budget or not judged,")}
-With several files, the highest code counts.""",
+    examples=(
+        "memreplay gate snap.pkl --max-peak 38GiB",
+        "memreplay gate snap.pkl --save-base ci/base.json",
+        "memreplay gate snap.pkl --base ci/base.json --max-growth 2%",
+        "memreplay gate snap.pkl --base main.pkl --max-growth-bytes 256MiB --no-oom",
+        "memreplay gate run/ --base ci/bases/ --max-growth 2% --format github",
+        "memreplay gate memory_snapshot/ --dump iteration_10 --max-peak 70GiB",
+        "memreplay gate 's3://bucket/run/**/*.pickle' --max-peak 70GiB --max-spread 10% --top 3",
+        "memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml",
+    ),
+    exits={0: "within the budgets", 1: "over a budget, or not judged"},
+    words={
+        "dump": "Judge the dump that has this in its files' paths (iteration_10, or a pattern),"
+        " where each rank has several; by default the newest. '--dump each' judges all of them, and"
+        " spreads within each.",
+        "force": "Replace the file of --save-base.",
+    },
+    after="With several files, the highest exit code counts.",
 )
-@files_argument
-@click.option(
-    "--base",
-    metavar="BASE",
-    help="Measure growth against this: a snapshot, a baseline (`memreplay baseline`), or a"
-    " folder with one for each FILE, matched by name.",
-)
-@budget_options
-@click.option(
-    "--allow-untrusted",
-    is_flag=True,
-    help="Judge snapshots even if they contradict themselves.",
-)
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Check the numbers against everything in the file, and fail if the recorder's buffer"
-    " overflowed.",
-)
-@click.option(
-    "--worst",
-    type=int,
-    callback=from_zero,
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="Show the N worst files; 0 for all. Every file is judged.",
-)
-@dump_option("judges all of them, and spreads within each")
-@workers_options
-@config_options
-@reading_options
-@click.option(
-    "--format",
-    "fmt",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Text for people, JSON for programs, Markdown for a pull request, GitHub annotations,"
-    " or a JUnit or SARIF report.",
-)
-@click.option(
-    "--write",
-    "targets",
-    multiple=True,
-    callback=_targets,
-    metavar="FORMAT=FILE",
-    help="Also write another format to a file; may be repeated.",
-)
-@asks(Asked)
 def command(
-    files: tuple[str, ...], base: str | None, reading: Reading, workers: Workers, asked: Asked
+    files: Files,
+    budget: BudgetOptions,
+    options: GateOptions,
+    saving: Saving,
+    workers: Workers,
+    reading: Reading,
+    shown: GateShown,
 ) -> int:
     """Whether memory is within its budgets.
 
-    Checks each FILE ('-' for standard input, a folder of snapshots, or a pattern) against limits,
-    given here and in the configuration ([[gate]], memreplay help gate). Where each rank has several
-    dumps, the newest is checked. The first line says whether they were kept, or which one was
-    broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a table is appended
-    there too.
+    Holds each FILE (a snapshot, a folder or a pattern) against limits, given here or configured
+    (memreplay help gate). The first line says whether they were kept, or which one was broken, by
+    how much, and in which code.
     """
-    budgets = all_budgets(asked.budget, asked.config, base)
+    if saving.save_base is not None:
+        check_saving(files, saving, options, budget)
+        return save_base(files[0], saving, reading, options, budget)
+    budgets = all_budgets(budget, reading.config, options.base)
     speak_of_categories = any(one.category is not None for one in budgets)
-    rules = asked.config.rules() if speak_of_categories else None
-    from memreplay.commands.gate.files import gate_files_of
-
-    found = gate_files_of(files, asked.dump)
-    _check_targets(asked.targets, [one.path for one in found.files], base)
-    from memreplay.commands.gate.judging import Judging
-    from memreplay.commands.gate.running import gate_files
-
+    found = gate_files_of(files, options.dump)
+    _check_targets(shown.targets, [one.path for one in found.files], options.base)
     judging = Judging(
         run=uuid.uuid4().hex,
         budgets=budgets,
-        base=base,
+        base=options.base,
         reading=reading,
-        rules=rules,
-        allow_untrusted=asked.allow_untrusted,
-        strict=asked.strict,
+        terms=Terms(
+            rules=reading.config.rules() if speak_of_categories else None,
+            allow_untrusted=options.allow_untrusted,
+            strict=options.strict,
+        ),
     )
     gated = [*found.unlisted, *gate_files(found.files, judging, workers, apart=found.apart)]
-    return _present(gated, asked, found)
+    return _present(gated, shown, found)
 
 
 def _check_targets(
@@ -192,19 +110,16 @@ def _check_targets(
         seen.add(real)
 
 
-def _present(gated: list[GatedFile], asked: Asked, found: GateFiles) -> int:
-    from memreplay.commands.gate.telling import gate_report
-
+def _present(gated: list[GatedFile], shown: GateShown, found: GateFiles) -> int:
     report = gate_report(
         gated,
         repository_paths(),
-        worst=asked.worst,
         missing_ranks=found.missing_ranks,
         dumps_choice=found.choice,
     )
-    write(_render(report, asked.fmt, coloured=wants_colour()))
-    for target, path in asked.targets:
-        text = _render(report, target, coloured=False)
+    write(_render(report, shown.format, shown.top, coloured=wants_colour()))
+    for target, path in shown.targets:
+        text = _render(report, target, shown.top)
         try:
             with byte_output(path) as out:
                 out.write(f"{text}\n".encode("utf-8", "replace"))
@@ -213,24 +128,44 @@ def _present(gated: list[GatedFile], asked: Asked, found: GateFiles) -> int:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"cannot write {path}: {reason}") from None
-    append_summary(lambda: _render(report, "markdown", coloured=False))
+    append_summary(lambda: render_gate_markdown(report, shown.top))
     codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
     return max(codes)
 
 
-def _render(report: GateReport, fmt: str, *, coloured: bool) -> str:
-    if fmt not in RENDERERS:
-        return _text(report, coloured=coloured)
-    module, function = RENDERERS[fmt]
-    found: str = getattr(import_module(module), function)(report)
-    return found
+def _render(report: GateReport, fmt: str, most: int, *, coloured: bool = False) -> str:
+    return _text(report, most, coloured=coloured) if fmt == "text" else RENDERERS[fmt](report, most)
 
 
-def _text(report: GateReport, *, coloured: bool) -> str:
-    from memreplay.commands.gate.text import gate_document
-    from memreplay.texts import clean, log_line
+def _json(report: GateReport, _most: int) -> str:
+    from memreplay.render.record_json import render_json  # late: text has no use for it
 
+    return render_json(report)
+
+
+def _junit(report: GateReport, _most: int) -> str:
+    from memreplay.commands.gate.junit import render_gate_junit  # late: it loads an XML library
+
+    return render_gate_junit(report)
+
+
+def _sarif(report: GateReport, _most: int) -> str:
+    from memreplay.commands.gate.sarif import render_gate_sarif  # late: few ask for it
+
+    return render_gate_sarif(report)
+
+
+RENDERERS: dict[str, Callable[[GateReport, int], str]] = {
+    "json": _json,
+    "markdown": render_gate_markdown,
+    "github": render_gate_github,
+    "junit": _junit,
+    "sarif": _sarif,
+}
+
+
+def _text(report: GateReport, most: int, *, coloured: bool) -> str:
     first = log_line(clean(report.headline))
     if coloured:
         first = click.style(first, fg="green" if report.passed else "red", bold=True)
-    return f"{first}\n\n{render_document(gate_document(report))}"
+    return f"{first}\n\n{render_document(gate_document(report, most))}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memreplay.analysis.categories.rules import NOT_TOLD_APART
+from memreplay.analysis.categories.rules import NOT_TOLD_APART, Rule
 from memreplay.analysis.code.naming import name_of_stack
 from memreplay.analysis.comparing.records import PHASES, LimitKind
 from memreplay.analysis.comparing.sides import (
@@ -22,6 +22,7 @@ from memreplay.analysis.comparing.sides import (
     other_ranges,
     placed,
 )
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.analysis.selecting.sizes import share_of
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
@@ -30,10 +31,10 @@ from memreplay.errors import UsageError
 from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
 from memreplay.render.units import size
 from memreplay.snapshot.model import Coded, Group
+from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.code.native import FramesKept
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.analysis.comparing.records import DiffRow, Phase
@@ -56,38 +57,43 @@ def doubts(reasons: Iterable[str], *, strict: bool = False) -> tuple[str, ...]:
     return tuple(reason for reason in reasons if reason not in fine)
 
 
+class Terms(Record, frozen=True):
+    """How files are judged, whatever the budgets."""
+
+    rules: tuple[Rule, ...] | None = None
+    """The rules of categories; None for the default ones."""
+    allow_untrusted: bool = False
+    """Whether to judge a snapshot that contradicts itself."""
+    strict: bool = False
+    """Whether a snapshot fails, too, whose recorder's buffer overflowed."""
+
+
+DEFAULT_TERMS = Terms()
+
+
+@takes(terms=Terms)
 def gate_file(
     snap: Snapshot,
     budgets: Sequence[Budget],
-    *,
     base: ComparedSide | None = None,
-    rules: tuple[Rule, ...] | None = None,
-    allow_untrusted: bool = False,
-    strict: bool = False,
+    terms: Terms = DEFAULT_TERMS,
 ) -> GatedFile:
     """Every limit of every budget held against each device that it is of.
 
     Raises UsageError where a budget speaks of what the snapshot does not have (a device, a
     category, an annotation), or asks for growth without a base.
     """
-    return _Gate(snap, base, rules, allow_untrusted, strict).result(budgets)
+    return _Gate(snap, base, terms).result(budgets)
 
 
-def told_apart(
-    base: Snapshot,
-    new: Snapshot,
-    finding: Finding,
-    rules: tuple[Rule, ...] | None = None,
-    *,
-    strict: bool = False,
-) -> tuple[Cause, ...]:
+def told_apart(base: Snapshot, new: Snapshot, finding: Finding, terms: Terms) -> tuple[Cause, ...]:
     """The code by which `new` is above `base`, by what the finding is of; each was opened for one
     device."""
-    side = SnapshotSide(base, rules=rules, strict=strict)
+    side = SnapshotSide(base, rules=terms.rules, strict=terms.strict)
     scope = scope_of(finding)
     (device,) = base.devices
     level = side.level(device, scope)
-    gate = _Gate(new, side, rules, allow_untrusted=True, strict=strict)
+    gate = _Gate(new, side, replace(terms, allow_untrusted=True))
     return gate.causes(finding.device, scope, None if level is None else level.bytes)
 
 
@@ -102,23 +108,16 @@ def scope_of(finding: Finding) -> Scope:
 
 
 class _Gate:
-    def __init__(
-        self,
-        snap: Snapshot,
-        base: ComparedSide | None,
-        rules: tuple[Rule, ...] | None,
-        allow_untrusted: bool,
-        strict: bool,
-    ) -> None:
+    def __init__(self, snap: Snapshot, base: ComparedSide | None, terms: Terms) -> None:
         self.snap = snap
         self.base = base
-        self.side = SnapshotSide(snap, rules=rules, strict=strict)
+        self.side = SnapshotSide(snap, rules=terms.rules, strict=terms.strict)
         self.frames: FramesKept = "all"
         self.fewer = ""
         if base is not None:
             self.frames, self.fewer = keep_common_frames(base, self.side)
-        self.allow_untrusted = allow_untrusted
-        self.strict = strict
+        self.allow_untrusted = terms.allow_untrusted
+        self.strict = terms.strict
         self.used: dict[tuple[bool, int, MeasureName], None] = {}
 
     def result(self, budgets: Sequence[Budget]) -> GatedFile:

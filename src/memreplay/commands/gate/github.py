@@ -8,14 +8,14 @@ from memreplay.commands.gate.words import rule_words, short_name
 from memreplay.texts import workflow_message, workflow_property
 
 
-def render_gate_github(report: GateReport) -> str:
-    """A command a line: an error for each that failed, and notices.
+def render_gate_github(report: GateReport, most: int = 0) -> str:
+    """A command a line: an error for each that failed, and notices; for the `most` worst files.
 
     A place outside of the repository is in the message alone.
     """
     several = len(report.files) > 1
     lines = []
-    for file in shown_files(report):
+    for file in shown_files(report, most):
         prefix = f"{short_name(file)}: " if several or file.dump else ""
         if file.error:
             lines.append(_command("error", f"{file.file}: {file.error}", "memreplay gate"))
@@ -33,7 +33,7 @@ def render_gate_github(report: GateReport) -> str:
             for note in file.notes
             if note not in untold
         ]
-    lines += [_command("notice", words, "memreplay gate") for words in rest_words(report)]
+    lines += [_command("notice", words, "memreplay gate") for words in rest_words(report, most)]
     if report.passed:
         lines.append(_command("notice", report.headline, "memreplay gate"))
     return "\n".join(lines)

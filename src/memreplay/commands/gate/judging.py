@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memreplay.analysis.categories.rules import Rule
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate.bases import Bases
-from memreplay.commands.gate.find import gate_file, told_apart
+from memreplay.commands.gate.find import Terms, gate_file, told_apart
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.progress import reading_progress
@@ -35,9 +34,7 @@ class Judging(Struct, frozen=True):
     budgets: tuple[Budget, ...]
     base: str | None
     reading: Reading
-    rules: tuple[Rule, ...] | None
-    allow_untrusted: bool
-    strict: bool
+    terms: Terms
     shows: bool = True
 
     @property
@@ -100,14 +97,7 @@ def judge(task: JudgeTask) -> Judged:
 
     def work() -> GatedFile:
         with opened(file, judging.reading, judging.showing) as snapshot:
-            return gate_file(
-                snapshot,
-                judging.budgets,
-                base=base,
-                rules=judging.rules,
-                allow_untrusted=judging.allow_untrusted,
-                strict=judging.strict,
-            )
+            return gate_file(snapshot, judging.budgets, base, judging.terms)
 
     made, exit_code, words = untold(work)
     return Judged(made) if made is not None else _unjudged(file, exit_code, words)
@@ -125,7 +115,7 @@ def tell_apart(task: ApartTask) -> tuple[Cause, ...]:
                 )
                 for one in (task.typical, task.high)
             )
-            return told_apart(old, new, task.finding, judging.rules, strict=judging.strict)
+            return told_apart(old, new, task.finding, judging.terms)
 
     return untold(work)[0] or ()
 
@@ -137,9 +127,7 @@ def bases_of(judging: Judging) -> Bases:
     """Those of a run; what an earlier one left open is closed."""
     if judging.run not in _kept:
         let_go()
-        _kept[judging.run] = Bases(
-            judging.reading, judging.rules, judging.showing, strict=judging.strict
-        )
+        _kept[judging.run] = Bases(judging.reading, judging.terms, judging.showing)
     return _kept[judging.run]
 
 

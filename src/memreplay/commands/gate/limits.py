@@ -2,141 +2,132 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-import click
-
-from memreplay.analysis.comparing.records import PHASE_CHOICES
-from memreplay.commands.shared.options import MEASURES
-from memreplay.commands.shared.size import ShareType, SizeType
+from memreplay.analysis.comparing.budgets import LIMITS, OF_ALL, Budget, budgets_of
+from memreplay.analysis.comparing.records import PhaseChoice
+from memreplay.analysis.selecting.sizes import parse_share, parse_size
+from memreplay.commands.shared.config import ConfigChoice
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.snapshot.model import MeasureName
 
-if TYPE_CHECKING:
-    from memreplay.analysis.comparing.budgets import Budget
-    from memreplay.commands.shared.config import ConfigChoice
-
-F = TypeVar("F", bound=Callable[..., Any])
-_SCOPE = ("measure", "phase")  # what is limited
-NAMES = (
-    "max_peak",
-    "max_growth",
-    "max_growth_bytes",
-    "max_reserved",
-    "max_fragmentation",
-    "max_spread",
-    "no_leaks",
-    "no_oom",
-)
+WHERE = "the command line"
 
 
-def budget_options(function: F) -> F:
-    """--max-peak and the other limits, with --measure, as one argument `budget`: those given."""
+class BudgetOptions(Options, frozen=True):
+    """The limits, and what they are of."""
 
-    @functools.wraps(function)
-    def command(*args: Any, measure: str, phase: str | None, **kwargs: Any) -> Any:
-        limits = {name: kwargs.pop(name) for name in NAMES}
-        # A limit of 0 bytes is one, too.
-        given = {name: one for name, one in limits.items() if one is not None and one is not False}
-        if phase is not None:
-            given["phase"] = phase
-        return function(*args, budget={"measure": measure, **given}, **kwargs)
+    max_peak: Annotated[
+        int | None, Opt("Fail if the peak is above this (38GiB).", "SIZE", parse=parse_size)
+    ] = None
+    max_growth: Annotated[
+        float | None,
+        Opt(
+            "Fail if the peak is above the base's by more than this (2%).",
+            "PERCENT",
+            parse=parse_share,
+            brief="Fail if the peak grew by more than this (2%).",
+        ),
+    ] = None
+    max_growth_bytes: Annotated[
+        int | None,
+        Opt(
+            "Fail if the peak is above the base's by more than this (256MiB).",
+            "SIZE",
+            parse=parse_size,
+            brief="Fail if the peak grew by more than this.",
+        ),
+    ] = None
+    max_reserved: Annotated[
+        int | None,
+        Opt(
+            "Fail if the peak of reserved memory is above this.",
+            "SIZE",
+            parse=parse_size,
+            brief="Fail if more was reserved at the peak.",
+        ),
+    ] = None
+    max_fragmentation: Annotated[
+        float | None,
+        Opt(
+            "Fail if more than this share of the reserved memory was never in use (20%).",
+            "PERCENT",
+            parse=parse_share,
+            brief="Fail if more of what was reserved was unused.",
+        ),
+    ] = None
+    max_spread: Annotated[
+        float | None,
+        Opt(
+            "Fail if one FILE's peak is above the median of all by more than this (10%).",
+            "PERCENT",
+            parse=parse_share,
+            brief="Fail if a FILE is further above the median.",
+        ),
+    ] = None
+    no_leaks: Annotated[bool, Opt("Fail if memory grows from step to step.")] = False
+    no_oom: Annotated[bool, Opt("Fail if a request for memory failed.")] = False
+    measure: Annotated[
+        MeasureName,
+        Opt(
+            "Which bytes the limits on the peak and its growth count; held does not depend on GPU"
+            " timing.",
+            "NAME",
+            rare=True,
+        ),
+    ] = "held"
+    phase: Annotated[
+        PhaseChoice | None,
+        Opt(
+            "Hold these limits against the peak within one phase of the training steps: forward,"
+            " backward, optimizer; each: all phases, and the whole.",
+            "NAME",
+            rare=True,
+        ),
+    ] = None
 
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command  # type: ignore[return-value]
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that were given; 0 bytes is one, too."""
+        given = {name: getattr(self, name) for name in LIMITS}
+        return {name: one for name, one in given.items() if one is not None and one is not False}
+
+    def budgets(self) -> Iterator[Budget]:
+        """One, or with a phase one more of the limits that have none."""
+        limits = self.limits
+        parts = limits
+        if self.phase is not None:
+            parts = {name: one for name, one in limits.items() if name not in OF_ALL}
+            if not parts:
+                raise UsageError(
+                    "--phase needs a limit on the peak or its growth, such as --max-growth"
+                )
+            yield Budget(where=WHERE, measure=self.measure, phase=self.phase, **parts)
+            parts = {name: one for name, one in limits.items() if name in OF_ALL}
+        if parts:
+            yield Budget(where=WHERE, measure=self.measure, **parts)
 
 
-_OPTIONS = (
-    click.option(
-        "--max-peak",
-        type=SizeType(),
-        metavar="SIZE",
-        help="Fail if the peak is above this (38GiB).",
-    ),
-    click.option(
-        "--max-growth",
-        type=ShareType(),
-        metavar="PERCENT",
-        help="Fail if the peak is above the base's by more than this (2%).",
-    ),
-    click.option(
-        "--max-growth-bytes",
-        type=SizeType(),
-        metavar="SIZE",
-        help="Fail if the peak is above the base's by more than this (256MiB).",
-    ),
-    click.option(
-        "--max-reserved",
-        type=SizeType(),
-        metavar="SIZE",
-        help="Fail if the peak of reserved memory is above this.",
-    ),
-    click.option(
-        "--max-fragmentation",
-        type=ShareType(),
-        metavar="PERCENT",
-        help="Fail if more than this share of the reserved memory was never in use (20%).",
-    ),
-    click.option(
-        "--max-spread",
-        type=ShareType(),
-        metavar="PERCENT",
-        help="Fail if one FILE's peak is above the median of all by more than this (10%).",
-    ),
-    click.option("--no-leaks", is_flag=True, help="Fail if memory grows from step to step."),
-    click.option("--no-oom", is_flag=True, help="Fail if a request for memory failed."),
-    click.option(
-        "--measure",
-        type=click.Choice(MEASURES),
-        default="held",
-        show_default=True,
-        help="Which bytes the limits on the peak and its growth count; held does not depend on"
-        " GPU timing.",
-    ),
-    click.option(
-        "--phase",
-        type=click.Choice(PHASE_CHOICES),
-        default=None,
-        help="Hold these limits against the peak within one phase of the training steps; each: all"
-        " phases, and the whole.",
-    ),
-)
-
-
-def _given_budgets(given: dict[str, Any]) -> Iterator[Budget]:
-    """Those of the options: one, or with a phase one more of the limits that have none."""
-    from memreplay.analysis.comparing.budgets import OF_ALL, Budget
-
-    whole = {name: one for name, one in given.items() if name != "phase"}
-    if "phase" in given:
-        parts = {name: one for name, one in given.items() if name not in OF_ALL}
-        if len(parts) == len(_SCOPE):
-            raise UsageError(
-                "--phase needs a limit on the peak or its growth, such as --max-growth"
-            )
-        yield Budget(where="the command line", **parts)
-        whole = {name: one for name, one in whole.items() if name in (*OF_ALL, "measure")}
-    if len(whole) > 1:
-        yield Budget(where="the command line", **whole)
+def configured_budgets(config: ConfigChoice) -> tuple[Budget, ...]:
+    """Those of the configuration."""
+    found = config.load()
+    return budgets_of(found.table, found.name)
 
 
 def all_budgets(
-    budget: dict[str, Any], config: ConfigChoice, base: str | None
+    options: BudgetOptions, config: ConfigChoice, base: str | None
 ) -> tuple[Budget, ...]:
     """Those of the options, then those of the configuration.
 
     Raises UsageError where there are none, where one means nothing, or needs a base.
     """
-    from memreplay.analysis.comparing.budgets import LIMITS, budgets_of
-
-    found = config.load()
-    budgets = budgets_of(found.table, found.name)
-    budgets = (*_given_budgets(budget), *budgets)
+    configured = configured_budgets(config)
+    budgets = (*options.budgets(), *configured)
     if not budgets:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise UsageError(f"no limit is set: give one of {options}, or [[gate]] in memreplay.toml")
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
+        raise UsageError(f"no limit is set: give one of {names}, or [[gate]] in memreplay.toml")
     for one in budgets:
         if one.needs_base and base is None:
             raise UsageError(f"{one.where} limits growth: give the base with --base")

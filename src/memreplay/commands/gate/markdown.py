@@ -20,13 +20,13 @@ from memreplay.render.units import signed_size, size
 from memreplay.texts import markdown_line, markdown_text
 
 
-def render_gate_markdown(report: GateReport) -> str:
-    """A heading, the line that says it all, and the tables of each file."""
+def render_gate_markdown(report: GateReport, most: int = 0) -> str:
+    """A heading, the line that says it all, and the tables of the `most` worst files (0: all)."""
     state = "passed" if report.passed else "failed"
     parts = [f"### memreplay gate {state}", f"**{markdown_text(report.headline)}**"]
-    for file in shown_files(report):
+    for file in shown_files(report, most):
         parts += _section(file, several=len(report.files) > 1)
-    parts += [markdown_line(words) for words in rest_words(report)]
+    parts += [markdown_line(words) for words in rest_words(report, most)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -183,8 +183,6 @@ class GatedFile(Record, frozen=True, kw_only=True):
 class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.gate/1"):
     """What `memreplay gate` found."""
 
-    text_only = ("worst",)
-
     passed: bool
     """Whether every file is within its budgets."""
     headline: str
@@ -201,5 +199,3 @@ class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """Numbers between 0 and the last rank that no file has, where the files' names tell ranks."""
     dumps_choice: str = ""
     """Which of several dumps of each rank were judged, in words; empty if there was no choice."""
-    worst: int = 0
-    """How many files to show; 0 for all."""

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from memreplay.commands.gate.result import Finding, GatedFile, GateReport
 
 
-def shown_files(report: GateReport) -> tuple[GatedFile, ...]:
-    """All of them where `worst` allows that; else so many that cannot be judged, and so many
-    others, what broke its limits by most or came closest to them first."""
+def shown_files(report: GateReport, most: int = 0) -> tuple[GatedFile, ...]:
+    """All of them where there are at most `most`, or that is 0; else so many that cannot be
+    judged, and so many others, what broke its limits by most or came closest to them first."""
     files = [one for one in report.files if one.error or one.notes or rows_of(one)]
-    if not report.worst or len(files) <= report.worst:
+    if not most or len(files) <= most:
         return tuple(files)
     broken = [one for one in files if one.error]
     judged = sorted((one for one in files if not one.error), key=_badness, reverse=True)
-    return (*broken[: report.worst], *judged[: report.worst])
+    return (*broken[:most], *judged[:most])
 
 
 def rows_of(file: GatedFile) -> list[Finding]:
@@ -27,16 +27,16 @@ def rows_of(file: GatedFile) -> list[Finding]:
     return [one for one in file.findings if one.kind != "trust" or one.reasons]
 
 
-def rest_words(report: GateReport) -> tuple[str, ...]:
+def rest_words(report: GateReport, most: int = 0) -> tuple[str, ...]:
     """A line each: how many files are not shown, which ranks have none, and which of their
     dumps were judged."""
     said = []
-    shown = {id(one) for one in shown_files(report)}
+    shown = {id(one) for one in shown_files(report, most)}
     rest = [one for one in report.files if id(one) not in shown]
     if rest:
         failed = sum(not one.passed for one in rest)
         more = counted(len(rest), "more file")
-        hint = " (--worst 0 shows all)" if report.worst and failed else ""
+        hint = " (--top 0 shows all)" if most and failed else ""
         numbers = f": {failed:,} failed, {len(rest) - failed:,} passed" if failed else " passed"
         said.append(f"{more}{numbers}{hint}")
     if report.missing_ranks:

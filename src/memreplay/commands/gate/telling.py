@@ -21,13 +21,11 @@ def gate_report(
     files: Iterable[GatedFile],
     in_repository: Callable[[str], str | None] = nowhere,
     *,
-    worst: int = 0,
     missing_ranks: tuple[int, ...] = (),
     dumps_choice: str = "",
 ) -> GateReport:
     """The whole. `in_repository` gives the path of a recorded file below the repository, None for
-    one that is not there; `worst` is how many files to show, 0 for all; `dumps_choice` says which
-    dumps were judged."""
+    one that is not there; `dumps_choice` says which dumps were judged."""
     told = tuple(_told(file, in_repository) for file in files)
 
     def of(*outcomes: str) -> tuple[Finding, ...]:
@@ -42,7 +40,6 @@ def gate_report(
         not_judged=of("not_judged", "skipped"),
         missing_ranks=missing_ranks,
         dumps_choice=dumps_choice,
-        worst=worst,
     )
 
 

@@ -22,10 +22,11 @@ MOST_CELLS = 40  # of a budget's name
 WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}
 
 
-def gate_document(report: GateReport) -> Document:
-    """A section a file: its limits, what grew, and notes; and what of the others is not shown."""
-    shown = tuple(block for file in shown_files(report) for block in _section(file))
-    rest = "; ".join(rest_words(report))
+def gate_document(report: GateReport, most: int = 0) -> Document:
+    """A section for each of the `most` worst files (0: all): its limits, what grew, and notes; and
+    what of the others is not shown."""
+    shown = tuple(block for file in shown_files(report, most) for block in _section(file))
+    rest = "; ".join(rest_words(report, most))
     return (*shown, Note(rest)) if rest else shown
 
 

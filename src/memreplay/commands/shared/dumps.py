@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
-import click
-
+from memreplay.declared import Opt
 from memreplay.io.urls import is_url
 
 if TYPE_CHECKING:
@@ -15,17 +14,16 @@ if TYPE_CHECKING:
     from memreplay.analysis.comparing.dumps import Chosen
     from memreplay.io.listing import Listed
 
-F = TypeVar("F", bound="Callable[..., Any]")
 
-
-def dump_option(each: str) -> Callable[[F], F]:
-    """`--dump`; `each` is what `--dump each` does."""
-    return click.option(
-        "--dump",
-        metavar="NAME",
-        help="Read the dump that has this in its files' paths (iteration_10, or a pattern), where"
-        f" each rank has several; by default the newest. '--dump each' {each}.",
-    )
+Dump = Annotated[
+    str | None,
+    Opt(
+        "Read the dump that has this in its files' paths (iteration_10, or a pattern), where each"
+        " rank has several; by default the newest. '--dump each' reads all of them.",
+        "NAME",
+        brief="Read this dump of each rank, not the newest.",
+    ),
+]
 
 
 def chosen_dump(

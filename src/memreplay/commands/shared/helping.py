@@ -53,7 +53,7 @@ GROUPS = {
         "no_config",
         "project",
     ),
-    "Workers": ("worker_number", "worker_memory", "scheduler"),
+    "Workers": (),
 }
 
 

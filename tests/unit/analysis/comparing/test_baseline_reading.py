@@ -15,7 +15,7 @@ from msgspec import UNSET
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline, parse_baseline
-from memreplay.commands.baseline.lines import render_baseline
+from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.errors import SnapshotError
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
@@ -132,7 +132,7 @@ def test_what_is_none(data: bytes, words: str) -> None:
     with pytest.raises(SnapshotError) as caught:
         parse_baseline(data)
     assert words in str(caught.value)
-    assert "memreplay baseline" in str(caught.value)
+    assert "memreplay gate --save-base" in str(caught.value)
 
 
 @pytest.mark.parametrize(

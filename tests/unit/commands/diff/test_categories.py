@@ -118,7 +118,7 @@ def test_the_gate_names_the_category_and_its_code(
     base = files[0]
     if boiled:
         base = str(tmp_path / "base.json")
-        assert runner.invoke(app, ["baseline", files[0], "-o", base]).exit_code == 0
+        assert runner.invoke(app, ["gate", files[0], "--save-base", base]).exit_code == 0
     arguments = ["gate", files[1], "--base", base, "--max-growth", "2%", "--no-config"]
     first = runner.invoke(app, arguments).stdout.splitlines()[0]
     assert "+32.0 MiB weights (cast); +32.0 MiB in forward model.py:7" in first

@@ -101,7 +101,7 @@ def test_the_gate_blames_the_line_that_grew(
     base = files.python
     if baseline:
         base = str(tmp_path / "base.json")
-        assert runner.invoke(app, ["baseline", files.python, "-o", base]).exit_code == 0
+        assert runner.invoke(app, ["gate", files.python, "--save-base", base]).exit_code == 0
     result = runner.invoke(app, ["gate", files.grown, "--base", base, "--max-growth", "2%"])
     assert result.exit_code == 1
     assert "+1.0 MiB in forward model.py:7" in result.stdout.splitlines()[0]
@@ -113,7 +113,7 @@ def test_a_baseline_with_all_frames_beside_a_recording_without(
     runner: CliRunner, files: Files, tmp_path: Path
 ) -> None:
     base = str(tmp_path / "base.json")
-    assert runner.invoke(app, ["baseline", files.full, "-o", base]).exit_code == 0
+    assert runner.invoke(app, ["gate", files.full, "--save-base", base]).exit_code == 0
     result = runner.invoke(app, ["diff", base, files.python])
     assert "no group changed" in result.stdout
     assert f"{files.python} was recorded without C++ frames" in " ".join(result.stdout.split())

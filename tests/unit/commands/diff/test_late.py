@@ -112,7 +112,7 @@ def test_a_budget_counts_what_is_likely(
     base = files.late
     if boiled:
         base = str(tmp_path / "base.json")
-        made = ["baseline", files.late, "-o", base, "--config", str(config)]
+        made = ["gate", files.late, "--save-base", base, "--config", str(config)]
         assert runner.invoke(app, made).exit_code == 0
     result = runner.invoke(
         app, ["gate", files.late, "--base", base, "--config", str(config), "--format", "json"]

@@ -537,7 +537,7 @@ def test_every_command_takes_an_exported_folder(
         ["diff", "FILE", "FILE"],
         ["gate", "FILE", "--max-peak", "1TiB"],
         ["gate", "FILE", "--base", "FILE", "--max-growth", "1%"],
-        ["baseline", "FILE"],
+        ["gate", "FILE", "--save-base", "-"],
         ["export", "FILE", "--format", "ndjson", "--tables", "allocations"],
         ["export", "FILE", "--format", "collapsed"],
     ):

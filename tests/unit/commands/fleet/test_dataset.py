@@ -58,7 +58,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 
 def ran(source: Path, out: Path, **asked: Any) -> FleetReport:
-    return run_fleet(Fleet((str(source),), output=str(out), **asked), Reading(), Selection())
+    return run_fleet(
+        Fleet(sources=(str(source),), output=str(out), **asked), Reading(), Selection()
+    )
 
 
 def whole(out: Path) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def whole(out: Path) -> dict[str, Any]:
 def test_the_tables_are_those_of_export(run: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "ds"
     report = ran(run, out)
-    assert report == run_fleet(Fleet((str(run),)), Reading(), Selection())
+    assert report == run_fleet(Fleet(sources=(str(run),)), Reading(), Selection())
     said = whole(out)
     assert (said["schema"], said["complete"], said["missing"]) == (
         "memreplay.fleet_dataset/1",
@@ -341,7 +343,7 @@ def test_text_of_a_file_that_is_no_unicode(run: Path, counting: Counting, tmp_pa
 @pytest.mark.slow
 def test_what_writing_takes_is_no_files_memory(run: Path, tmp_path: Path) -> None:
     workers = Workers(1, 64 << 20)
-    report = ran(run, tmp_path / "ds", tables="usage", workers=workers)
+    report = ran(run, tmp_path / "ds", tables="usage", readers=workers)
     assert [(one.status, one.error) for one in report.ranks] == [("ok", "")] * 4
 
 

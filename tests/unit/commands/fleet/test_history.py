@@ -25,7 +25,7 @@ from tests.layouts import MIB, put_snapshot
 
 def ran(*sources: Path, **asked: object) -> FleetReport:
     named = tuple(map(str, sources))
-    fleet = Fleet(named, workers=Workers(1), **asked)  # type: ignore[arg-type]
+    fleet = Fleet(sources=named, readers=Workers(1), **asked)  # type: ignore[arg-type]
     return run_fleet(fleet, Reading(), Selection())
 
 
@@ -130,7 +130,7 @@ def test_a_dataset_has_one_dump(run: Path) -> None:
 
 
 def lines(report: FleetReport, width: int) -> list[str]:
-    blocks = tuple(history_blocks(history(report), report.top, "rank"))
+    blocks = tuple(history_blocks(history(report), 20, "rank"))
     return render_plain(blocks, width=width).splitlines()
 
 

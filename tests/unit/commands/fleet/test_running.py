@@ -59,7 +59,7 @@ def serial(monkeypatch: pytest.MonkeyPatch) -> Serial:
 
 
 def ran(*sources: str, **asked: Any) -> FleetReport:
-    return run_fleet(Fleet(sources, **asked), Reading(), Selection())
+    return run_fleet(Fleet(sources=sources, **asked), Reading(), Selection())
 
 
 def test_rows_are_in_the_order_of_the_ranks(serial: Serial) -> None:
@@ -170,7 +170,7 @@ def test_how_far_it_is(serial: Serial) -> None:
             seen.append(files)
             yield one
 
-    run_fleet(Fleet((FOLDER,)), Reading(), Selection(), watching)
+    run_fleet(Fleet(sources=(FOLDER,)), Reading(), Selection(), watching)
     assert seen == [4] * 4
 
 

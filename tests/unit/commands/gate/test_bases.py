@@ -9,6 +9,7 @@ import pytest
 
 from memreplay.commands.gate import bases
 from memreplay.commands.gate.bases import Bases
+from memreplay.commands.gate.find import Terms
 from memreplay.commands.shared.base import opened_base
 from memreplay.commands.shared.source import Reading
 from tests import build
@@ -35,7 +36,7 @@ def test_one_at_a_time(two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) ->
         return opened_base(name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bases, "opened_base", counting)
-    found = Bases(Reading(), None, lambda _file: nullcontext(None), strict=False)
+    found = Bases(Reading(), Terms(), lambda _file: nullcontext(None))
     first, second = two
     for name in (first, first, second, second, first):
         side, code, words = found.of(name)
@@ -47,7 +48,7 @@ def test_one_at_a_time(two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_cannot_be_read_is_asked_once(tmp_path: Path) -> None:
-    found = Bases(Reading(), None, lambda _file: nullcontext(None), strict=False)
+    found = Bases(Reading(), Terms(), lambda _file: nullcontext(None))
     missing = str(tmp_path / "none.json")
     assert found.of(missing) == (None, 3, "there is no such file")
     assert found.of(missing) is found.of(missing)

@@ -37,7 +37,7 @@ def gate(runner: CliRunner, *arguments: str) -> Result:
 @pytest.fixture
 def base(runner: CliRunner, tmp_path: Path) -> str:
     path = str(tmp_path / "base.json")
-    assert runner.invoke(app, ["baseline", EXAMPLE, "-o", path]).exit_code == 0
+    assert gate(runner, EXAMPLE, "--save-base", path).exit_code == 0
     return path
 
 
@@ -211,7 +211,7 @@ def test_a_folder_of_bases(runner: CliRunner, tmp_path: Path) -> None:
         (tmp_path / f"{rank}.pkl").write_bytes(snapshot)
         done = runner.invoke(
             app,
-            ["baseline", f"{rank}.pkl", "-o", f"bases/{rank}.json", "--allow-untrusted"],
+            ["gate", f"{rank}.pkl", "--save-base", f"bases/{rank}.json", "--allow-untrusted"],
         )
         assert done.exit_code == 0, done.stderr
     arguments = ["--base", "bases", "--max-growth", "0%", "--allow-untrusted"]
@@ -365,7 +365,7 @@ ODD = ROOT / "examples" / "fsdp_odd_ranks"
 
 
 def test_the_odd_rank_of_a_run(runner: CliRunner) -> None:
-    found = gate(runner, str(ODD), "--max-spread", "5%", "--worst", "3")
+    found = gate(runner, str(ODD), "--max-spread", "5%", "--top", "3")
     assert found.exit_code == 1
     first = found.stdout.splitlines()[0]
     assert first == (

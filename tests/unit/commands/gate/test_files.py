@@ -251,7 +251,7 @@ def test_baselines_match_ranks(runner: CliRunner, tmp_path: Path) -> None:
             name = f"{rank:06d}_step_{step}.pickle"
             put_snapshot(tmp_path / folder / f"step_{step:012d}" / name, step + rank)
         old = f"old/step_{10:012d}/{rank:06d}_step_10.pickle"
-        written = runner.invoke(app, ["baseline", old, "-o", f"bases/{rank:06d}_step_10.json"])
+        written = runner.invoke(app, ["gate", old, "--save-base", f"bases/{rank:06d}_step_10.json"])
         assert written.exit_code == 0, written.output
     found = gate(runner, "run", "--base", "bases", "--max-growth", "1000%", "--format", "json")
     assert grown(found) == [(f"bases/{rank:06d}_step_10.json", 10 * MIB) for rank in (0, 1)]

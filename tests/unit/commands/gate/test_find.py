@@ -20,7 +20,7 @@ from memreplay.analysis.comparing.sides import REST, BaselineSide, ComparedSide,
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.baseline.lines import render_baseline
+from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.commands.gate.find import CAUSES, _first, doubts, gate_file
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.commands.leaks.find import device_leaks

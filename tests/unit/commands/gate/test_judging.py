@@ -11,7 +11,7 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import SnapshotSide
-from memreplay.commands.gate.find import gate_file
+from memreplay.commands.gate.find import Terms, gate_file
 from memreplay.commands.gate.judging import (
     ApartTask,
     Judged,
@@ -30,7 +30,7 @@ ODD, LIKE = str(RANKS / "rank5.pkl.gz"), str(RANKS / "rank4.pkl.gz")
 
 
 def judging_of(*budgets: Budget, base: str | None = None, **more: Any) -> Judging:
-    given = {"reading": Reading(), "rules": None, "allow_untrusted": False, "strict": False}
+    given = {"reading": Reading(), "terms": Terms()}
     return Judging(run=str(id(budgets)), budgets=budgets, base=base, **{**given, **more})
 
 

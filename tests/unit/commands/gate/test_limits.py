@@ -2,56 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
 import pytest
-from click.testing import CliRunner
 
+from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.records import LimitKind
-from memreplay.commands.gate.limits import NAMES, all_budgets, budget_options
+from memreplay.commands.gate.limits import WHERE, BudgetOptions, all_budgets
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.errors import UsageError
 
 NONE = ConfigChoice(no_config=True)
 
 
-@click.command()
-@budget_options
-def command(budget: dict[str, Any]) -> None:
-    click.echo(repr(budget))
-
-
 @pytest.mark.parametrize(
-    "arguments, budget",
+    "options, budget",
     [
-        ([], {"measure": "held"}),
-        (["--max-peak", "0"], {"measure": "held", "max_peak": 0}),
+        (BudgetOptions(), ()),
+        (BudgetOptions(max_peak=0), (Budget(max_peak=0, where=WHERE),)),
         (
-            ["--max-growth", "0%", "--no-oom"],
-            {"measure": "held", "max_growth": 0.0, "no_oom": True},
+            BudgetOptions(max_growth=0.0, no_oom=True),
+            (Budget(max_growth=0.0, no_oom=True, where=WHERE),),
         ),
         (
-            ["--max-reserved", "1K", "--measure", "active"],
-            {"measure": "active", "max_reserved": 1024},
+            BudgetOptions(max_reserved=1024, measure="active"),
+            (Budget(max_reserved=1024, measure="active", where=WHERE),),
+        ),
+        (
+            BudgetOptions(max_peak=7, no_oom=True, phase="each"),
+            (
+                Budget(max_peak=7, phase="each", where=WHERE),
+                Budget(no_oom=True, where=WHERE),
+            ),
         ),
     ],
 )
-def test_what_was_given(runner: CliRunner, arguments: list[str], budget: dict[str, Any]) -> None:
-    assert runner.invoke(command, arguments).stdout == f"{budget!r}\n"
+def test_what_was_given(options: BudgetOptions, budget: tuple[Budget, ...]) -> None:
+    assert tuple(options.budgets()) == budget
 
 
 def test_there_is_an_option_for_each_limit() -> None:
     from typing import get_args
 
-    assert get_args(LimitKind) == NAMES
+    assert set(get_args(LimitKind)) <= set(BudgetOptions.__struct_fields__)
+
+
+def test_a_phase_needs_a_limit_of_its_own() -> None:
+    with pytest.raises(UsageError, match="--phase needs a limit on the peak"):
+        all_budgets(BudgetOptions(no_oom=True, phase="forward"), NONE, None)
 
 
 def test_as_budgets() -> None:
-    (found,) = all_budgets({"measure": "active", "max_peak": 7}, NONE, None)
+    (found,) = all_budgets(BudgetOptions(measure="active", max_peak=7), NONE, None)
     assert (found.measure, found.max_peak) == ("active", 7)
     with pytest.raises(UsageError, match=r"no limit is set: give one of --max-peak, .* or \[\["):
-        all_budgets({"measure": "held"}, NONE, None)
+        all_budgets(BudgetOptions(), NONE, None)
     with pytest.raises(UsageError, match="the command line limits growth: give the base"):
-        all_budgets({"measure": "held", "max_growth_bytes": 0}, NONE, None)
-    assert all_budgets({"measure": "held", "max_growth_bytes": 0}, NONE, "base.json")
+        all_budgets(BudgetOptions(max_growth_bytes=0), NONE, None)
+    assert all_budgets(BudgetOptions(max_growth_bytes=0), NONE, "base.json")

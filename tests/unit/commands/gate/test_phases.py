@@ -60,7 +60,7 @@ def base(request: pytest.FixtureRequest, runner: CliRunner, files: Files, tmp_pa
     if request.param == "snapshot":
         return files.base
     path = str(tmp_path / "base.json")
-    assert runner.invoke(app, ["baseline", files.base, "-o", path]).exit_code == 0
+    assert runner.invoke(app, ["gate", files.base, "--save-base", path]).exit_code == 0
     return path
 
 
@@ -167,7 +167,7 @@ def test_a_table_that_means_nothing(
 
 def test_an_older_baseline_has_no_phases(runner: CliRunner, files: Files, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
-    assert runner.invoke(app, ["baseline", files.base, "-o", str(path)]).exit_code == 0
+    assert runner.invoke(app, ["gate", files.base, "--save-base", str(path)]).exit_code == 0
     written = json.loads(path.read_text())
     for device in written["devices"]:
         device["peaks"] = [one for one in device["peaks"] if not one.pop("phase")]

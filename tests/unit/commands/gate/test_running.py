@@ -11,6 +11,7 @@ import pytest
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate import running
 from memreplay.commands.gate.files import GateFile
+from memreplay.commands.gate.find import Terms
 from memreplay.commands.gate.judging import Judging
 from memreplay.commands.gate.result import GatedFile
 from memreplay.commands.shared.executing import Workers
@@ -29,7 +30,7 @@ def gated(files: Sequence[str], judging: Judging, workers: Workers) -> list[Gate
 
 
 def judging(*budgets: Budget, base: str | None = None) -> Judging:
-    return Judging("run", budgets, base, Reading(), None, allow_untrusted=False, strict=False)
+    return Judging("run", budgets, base, Reading(), Terms())
 
 
 class Backwards(Serial):

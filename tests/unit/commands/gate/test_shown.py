@@ -31,25 +31,24 @@ FILES = (
 )
 
 
-def names(report: GateReport) -> str:
-    return "".join(one.file for one in shown_files(report))
+REPORT = gate_report(FILES)
+
+
+def names(report: GateReport, most: int = 0) -> str:
+    return "".join(one.file for one in shown_files(report, most))
 
 
 def test_few_are_all_shown_in_their_order() -> None:
-    assert names(gate_report(FILES)) == names(gate_report(FILES, worst=8)) == "abcdefgh"
-    assert rest_words(gate_report(FILES, worst=8)) == ()
+    assert names(REPORT) == names(REPORT, 8) == "abcdefgh"
+    assert rest_words(REPORT, 8) == ()
 
 
 def test_of_many_what_cannot_be_read_and_the_worst() -> None:
-    assert names(gate_report(FILES, worst=7)) == "cfegbdah"
-    assert names(gate_report(FILES, worst=3)) == "cfegb"
-    assert names(gate_report(FILES, worst=1)) == "ce"
-    assert rest_words(gate_report(FILES, worst=3)) == (
-        "3 more files: 1 failed, 2 passed (--worst 0 shows all)",
-    )
-    assert rest_words(gate_report((high("a", 30), high("b", 31)), worst=1)) == (
-        "1 more file passed",
-    )
+    assert names(REPORT, 7) == "cfegbdah"
+    assert names(REPORT, 3) == "cfegb"
+    assert names(REPORT, 1) == "ce"
+    assert rest_words(REPORT, 3) == ("3 more files: 1 failed, 2 passed (--top 0 shows all)",)
+    assert rest_words(gate_report((high("a", 30), high("b", 31))), 1) == ("1 more file passed",)
 
 
 def test_files_without_a_word_are_left_out() -> None:
@@ -66,13 +65,13 @@ def test_ranks_that_there_is_no_file_of() -> None:
 
 
 def test_every_format_for_people_has_the_same() -> None:
-    report = gate_report(FILES, worst=1, missing_ranks=(3,))
-    rest = "6 more files: 4 failed, 2 passed (--worst 0 shows all)"
-    text = render_plain(gate_document(report), width=200)
+    report = gate_report(FILES, missing_ranks=(3,))
+    rest = "6 more files: 4 failed, 2 passed (--top 0 shows all)"
+    text = render_plain(gate_document(report, 1), width=200)
     assert "\na\n" not in text
     assert text.endswith(f"note: {rest}; no file of rank 3")
-    markdown = render_gate_markdown(report)
+    markdown = render_gate_markdown(report, 1)
     assert markdown.endswith(f"{rest}\n\nno file of rank 3\n")
-    github = render_gate_github(report)
+    github = render_gate_github(report, 1)
     assert github.count("::error") == 2
     assert f"::notice title=memreplay gate::{rest}" in github

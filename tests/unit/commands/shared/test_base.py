@@ -13,7 +13,7 @@ import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES
 from memreplay.analysis.comparing.sides import BaselineSide
-from memreplay.commands.baseline.lines import render_baseline
+from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import SnapshotError, UsageError

@@ -8,17 +8,19 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from memreplay.commands.shared.executing import Workers, executor_of, workers_options
+from memreplay.commands.shared.declaring import as_command
+from memreplay.commands.shared.executing import Workers, executor_of
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.workers import pool
 from memreplay.workers.pool import LocalPool
 from memreplay.workers.serial import Serial
 
 
-@click.command()
-@workers_options
-def command(workers: Workers) -> None:
+@as_command("read", examples=())
+def command(workers: Workers) -> int:
+    """Read."""
     click.echo(repr(workers))
+    return 0
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_a_number_of_workers(runner: CliRunner, number: str) -> None:
 
 
 def test_a_cluster_has_its_own_workers() -> None:
-    for some in ({"number": 1}, {"memory_bytes": 1 << 30}):
+    for some in ({"workers": 1}, {"memory_per_worker": 1 << 30}):
         with pytest.raises(UsageError, match="a cluster has its own workers"):
             Workers(scheduler="tcp://head:8786", **some)
 

@@ -250,7 +250,6 @@ def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     "asked",
     [
         ["export", "--format", "pickle", "--to", "1"],
-        ["baseline"],
         ["export", "--format", "txt"],
         ["timeline", "--format", "csv"],
         ["fragmentation", "--format", "svg"],

@@ -1,4 +1,4 @@
-"""Tests of commands/baseline/lines.py: what is written is read back the same."""
+"""Tests of commands/gate/base_lines.py: what is written is read back the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_record import Baseline
-from memreplay.commands.baseline.lines import render_baseline
+from memreplay.commands.gate.base_lines import render_baseline
 from tests.conftest import ROOT
 from tests.unit.render.schemas import check_against
 

@@ -1,4 +1,4 @@
-"""Tests of commands/baseline/command.py."""
+"""Tests of commands/gate/saving.py: what --save-base writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def baseline(runner: CliRunner, *arguments: str) -> Result:
-    return runner.invoke(app, ["baseline", *arguments])
+    """`memreplay gate FILE --save-base`, to stdout unless -o names a file."""
+    given = [*arguments, *(() if "-o" in arguments else ("-o", "-"))]
+    return runner.invoke(app, ["gate", *("--save-base" if one == "-o" else one for one in given)])
 
 
 def test_a_small_file_and_the_same_bytes(runner: CliRunner, tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ def test_a_small_file_and_the_same_bytes(runner: CliRunner, tmp_path: Path) -> N
     done = baseline(runner, EXAMPLE, "-o", "base.json")
     assert done.exit_code == 2
     assert "base.json already exists; give --force to replace it" in done.stderr
-    assert baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--top", "1").exit_code == 0
+    assert baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--keep", "1").exit_code == 0
     assert len((tmp_path / "base.json").read_bytes()) < len(data)
 
 
@@ -198,3 +200,29 @@ def test_none_of_a_snapshot_that_hides_an_earlier_peak(
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"held bytes of device 0 cannot be trusted ({reason};" in done.stderr
     assert baseline(runner, "snap.pkl", "-o", "b.json", "--allow-untrusted").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("--max-peak", "1GiB"), "--save-base judges nothing: leave out --max-peak, or run"),
+        (("--no-oom", "--base", "b.json"), "leave out --no-oom, --base,"),
+        (("--phase", "each"), "leave out --phase,"),
+        (("--dump", "each"), "leave out --dump,"),
+        ((DEEPER,), "--save-base makes a base of one FILE"),
+    ],
+)
+def test_nothing_is_judged_and_that_is_said(
+    runner: CliRunner, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    done = baseline(runner, EXAMPLE, *options, "-o", "base.json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert not (tmp_path / "base.json").exists()
+
+
+def test_a_snapshot_is_not_replaced(runner: CliRunner, tmp_path: Path) -> None:
+    (tmp_path / "snap.pkl.gz").write_bytes(Path(EXAMPLE).read_bytes())
+    done = baseline(runner, "snap.pkl.gz", "-o", "snap.pkl.gz", "--force")
+    assert done.exit_code == 2
+    assert "it is the snapshot that is read" in done.stderr
