@@ -9,13 +9,15 @@ import click
 from msgspec.structs import replace
 
 from memreplay.analysis.selecting.choice import device_pairs
+from memreplay.analysis.selecting.selection import Filters, Selection
+from memreplay.commands.shared.declaring import option
+from memreplay.declared import built, declared
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from memreplay.analysis.selecting.selection import Filters
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
 
@@ -28,11 +30,8 @@ if TYPE_CHECKING:
         read: tuple[str, ...]
 
 
-# What may be typed as a filter.
-TYPED = (
-    "measure", "by", "pool", "stream", "filter_include", "filter_exclude",
-    "filter_min_bytes", "filter_only_live_at_end", "filter_only_carried", "filter_no_carried",
-)  # fmt: skip
+# What may be typed as a filter, besides the filters themselves.
+TYPED = ("measure", "by", "pool", "stream")
 
 
 def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> str:
@@ -153,27 +152,23 @@ def _size_word(n_bytes: int) -> str:
 def filtered(look: Look, text: str) -> Look:
     """What is looked at, with filters as they are typed for `memreplay peak`; a word that is no
     option is a pattern to include. None of them: all filters are gone. Raises UsageError."""
-    from memreplay.analysis.selecting.selection import Filters
-    from memreplay.commands.peak.command import command
-
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"{text}: {str(error).lower()}") from None
     if words and not any(word.startswith("-") for word in words):
         words = [part for word in words for part in ("--include", word)]
-    parameters = [one for one in command.params if one.name in TYPED]
+    filtering = declared(Filters)
+    names = (*TYPED, *(field.name for field in filtering))
+    parameters: list[click.Parameter] = [
+        option(field) for field in declared(Selection) if field.name in names
+    ]
     parser = click.Command("filter", params=parameters, add_help_option=False)
     try:
         found = parser.make_context("filter", list(words)).params
     except click.ClickException as error:
         raise UsageError(error.format_message()) from None
-    given: dict[str, Any] = {
-        name.removeprefix("filter_"): value
-        for name, value in found.items()
-        if name.startswith("filter_")
-    }
-    filters = Filters(**given)
+    filters = built(Filters, {field.name: found[field.name] for field in filtering})
     changes: dict[str, Any] = {
         "pool": found["pool"],
         "stream": found["stream"],

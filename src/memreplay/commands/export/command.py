@@ -62,7 +62,11 @@ _EXPORT: dict[Kind, Callable[[Export], int]] = {
         "memreplay export snap.pkl -o page.html",
     ),
     without=("measure", "by", "top", "strict"),
-    words={"as_json": "Same as --format json."},
+    words={
+        "as_json": "Same as --format json.",
+        "measures": "Which bytes of a trace or a flame graph (default: all in a trace, else"
+        " requested).",
+    },
 )
 def command(
     files: Files,

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from memreplay.analysis.selecting.parsing import parse_measures, parse_when
-from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.selecting.parsing import WHEN_FORMS, parse_when
+from memreplay.analysis.selecting.selection import Measures, Selection
 from memreplay.commands.export.names import FORMATS, Kind, parse_format
 from memreplay.commands.shared.output import Output
 from memreplay.commands.shared.source import Reading
 from memreplay.declared import Opt, Options
-from memreplay.snapshot.model import MEASURES, MeasureName, When
+from memreplay.snapshot.model import When
 
 MOST_POINTS = 1_000_000
 
@@ -57,27 +57,11 @@ class ExportOptions(Options, frozen=True):
             brief="Write several snapshots as one dataset.",
         ),
     ] = None
-    measures: Annotated[
-        tuple[MeasureName, ...],
-        Opt(
-            "Which bytes: requested, held, active, allocated, reserved (default: all in a trace,"
-            " else requested).",
-            "NAME[,NAME]",
-            flag="--measure",
-            parse=parse_measures,
-            joined=True,
-            among=MEASURES,
-            group="Selection",
-            brief="Which bytes: requested, held, reserved, …",
-        ),
-    ] = ()
+    measures: Measures = ()
     at: Annotated[
         When | None,
         Opt(
-            "The moment of a flame graph: peak (peak:2 for the second), start, end, an event"
-            " (1200), a time since the start (1.5s), @SECONDS since the epoch, a UTC time, or an"
-            " annotation (NAME; NAME#2 for the second of that name, NAME:end for its end,"
-            " NAME:peak for the peak within it).",
+            f"The moment of a flame graph: {WHEN_FORMS}.",
             "WHEN",
             parse=parse_when,
             brief="The moment of a flame graph.",

@@ -23,7 +23,7 @@ def export(asked: Export) -> int:
     if output.lower().endswith(".gz"):
         raise UsageError(f"{output}: a browser opens no page that is compressed; end it in .html")
     check_output(output, force=asked.force, binary=True, read=asked.files)
-    made, exit_code = page_of_files(asked.files, asked.reading, asked.reading.config)
+    made, exit_code = page_of_files(asked.files, asked.reading)
     if made is not None:
         from memreplay.commands.view.writing import write_page
 

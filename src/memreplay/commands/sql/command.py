@@ -8,30 +8,29 @@ from contextlib import ExitStack
 from importlib import import_module
 from itertools import islice
 from threading import Thread
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
-import click
-from msgspec import Struct
-
-from memreplay.commands.shared.asking import asks
+from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
-from memreplay.commands.shared.exits import EXIT_CODES
-from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import config_options, output_options, reading_options
-from memreplay.commands.shared.output import byte_output, check_output, terminal_width, write
+from memreplay.commands.shared.output import (
+    Output,
+    byte_output,
+    check_output,
+    terminal_width,
+    write,
+)
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.screen import screened
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.export.tables.joined import Joined
     from memreplay.export.tables.querying import Rows
     from memreplay.snapshot.snapshot import Snapshot
 
 _LINES = 1_000  # that are written at once
-FORMATS = ("text", "csv", "json", "ndjson", "parquet")
 _ENDINGS = {
     ".csv": "csv",
     ".json": "json",
@@ -43,83 +42,64 @@ _ENDINGS = {
 }
 
 
-class Asked(Struct, frozen=True):
-    """What else is asked, and how to show it."""
+class SqlOptions(Options, frozen=True):
+    """What the query may do, and how its rows are written."""
 
-    config: ConfigChoice
-    is_list: bool
-    fmt: str | None
-    allow_files: bool
-    output: str | None
-    force: bool
+    format: Annotated[
+        Literal["text", "csv", "json", "ndjson", "parquet"] | None,
+        Opt("How to write the rows (default: by the ending of OUT, else text).", group="Output"),
+    ] = None
+    listed: Annotated[bool, Opt("Show the tables and their columns.", flag="--list")] = False
+    allow_files: Annotated[
+        bool,
+        Opt(
+            "Let the query read and write files and use the network, as DuckDB can (default: off).",
+            brief="Let the query use files and the network.",
+        ),
+    ] = False
 
 
-@click.command(
+@as_command(
     "sql",
-    cls=Command,
-    epilog=f"""\b
-Examples:
-  memreplay sql snap.pkl
-  memreplay sql snap.pkl "select file, line, sum(bytes) from flat group by all order by 3 desc"
-  memreplay sql snap.pkl "select max(requested_bytes) from usage" --format json
-  memreplay sql rank*.pkl "select snapshot, count(*) from events group by all"
-  memreplay sql snap.pkl - < query.sql > result.csv --format csv
-
-{EXIT_CODES}""",
+    examples=(
+        "memreplay sql snap.pkl",
+        'memreplay sql snap.pkl "select file, line, sum(bytes) from flat group by all"',
+        'memreplay sql snap.pkl "select max(requested_bytes) from usage" --json',
+        'memreplay sql rank*.pkl "select snapshot, count(*) from events group by all"',
+        "memreplay sql snap.pkl - < query.sql > result.csv --format csv",
+    ),
+    words={"as_json": "Same as --format json."},
 )
-@click.argument(
-    "words",
-    metavar="FILE... [QUERY]",
-    type=click.Path(
-        allow_dash=True, readable=False, path_type=str
-    ),  # so that shells complete files
-    nargs=-1,
-    required=True,
-)
-@click.option("--list", "is_list", is_flag=True, help="Show the tables and their columns.")
-@click.option(
-    "--format",
-    "fmt",
-    type=click.Choice(FORMATS),
-    help="How to write the rows (default: by the ending of OUT, else text).",
-)
-@click.option(
-    "--allow-files",
-    is_flag=True,
-    help="Let the query read and write files and use the network, as DuckDB can (default: off).",
-)
-@output_options
-@config_options
-@reading_options
-@asks(Asked)
-def command(words: tuple[str, ...], reading: Reading, asked: Asked) -> int:
+def command(
+    words: Annotated[tuple[str, ...], Arg("FILE... [QUERY]")],  # so that shells complete files
+    options: SqlOptions,
+    output: Output,
+    reading: Reading,
+) -> int:
     """SQL over the tables of a snapshot.
 
-    Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export: events,
-    allocations, stacks, frames, segments, blocks, annotations, usage; and on flat, the allocations
-    with function, file and line. A table is made when the query reads it. With several
-    FILEs, each table has the rows of all of them, and a column snapshot. Without a QUERY, the
-    tables and their columns are shown.
-
-    The query sees only these tables: no files, no network. Needs DuckDB and pyarrow
-    (the extra 'sql').
+    Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export, and on flat, the
+    allocations with function, file and line; without a QUERY, lists them. With several FILEs, each
+    table has the rows of all, and a column snapshot. The query sees no files and no network. Needs
+    the extra 'sql'.
     """
     from memreplay.export.tables.querying import duckdb
 
     files, query = _taken_apart(words)
-    if asked.is_list and query is not None:
+    if options.listed and query is not None:
         raise UsageError("--list shows the tables: give no query")
-    fmt = asked.fmt or _by_ending(asked.output)
-    if query is None and (fmt != "text" or asked.output is not None):
+    fmt = options.format or _by_ending(output.output)
+    if query is None and (fmt != "text" or output.output is not None):
         raise UsageError("without a query there is no result to write: give one after FILE")
     _check_extra()
     duckdb()
     # Rows are for reading on a terminal too.
-    on_screen = asked.output in (None, "-") and fmt != "parquet"
-    check_output(asked.output, force=asked.force or on_screen, binary=fmt == "parquet", read=files)
+    on_screen = not output.is_file and fmt != "parquet"
+    force = output.force or on_screen
+    check_output(output.output, force=force, binary=fmt == "parquet", read=files)
     if query == "-":
         query = _query_of_stdin(files)
-    rules = asked.config.rules()
+    rules = reading.config.rules()
     with ExitStack() as until:
         snapshots, exit_code = _read(files, reading, until)
         if exit_code:
@@ -130,7 +110,7 @@ def command(words: tuple[str, ...], reading: Reading, asked: Asked) -> int:
         if query is None:
             _list(tables)
         else:
-            _run(tables, query, fmt, asked.output, allow_files=asked.allow_files)
+            _run(tables, query, fmt, output.output, allow_files=options.allow_files)
         for name, snapshot in snapshots.items():
             if snapshot.truncation is not None:
                 say(f"{name}: {CUT_OFF}" if len(snapshots) > 1 else CUT_OFF)

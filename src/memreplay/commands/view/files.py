@@ -14,7 +14,6 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.view.options import asked_words
 
 if TYPE_CHECKING:
-    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.progress import Showing
     from memreplay.export.page.records import Page
     from memreplay.snapshot.snapshot import Snapshot
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
     Made = tuple[Page, list[bytes]]
 
 
-def page_of_files(
-    files: tuple[str, ...], reading: Reading, config: ConfigChoice
-) -> tuple[Made | None, int]:
+def page_of_files(files: tuple[str, ...], reading: Reading) -> tuple[Made | None, int]:
     """The page, or None, and the exit code of what is wrong."""
-    rules, asked = config.rules(), asked_words(reading, config)
+    rules, asked = reading.config.rules(), asked_words(reading)
     # What makes pages is imported while files are read.
     loading = Thread(target=_load)
     loading.start()

@@ -12,6 +12,8 @@ _FORMS = re.compile(
 )
 _LONGEST = 100  # letters of a file's name; a system takes 255 bytes
 STDIN = "snapshot"
+_GENERATOR = b'<meta name="generator" content="memreplay '
+_HEAD = 4096
 
 
 def page_name(files: Sequence[str]) -> str:
@@ -25,6 +27,15 @@ def short_name(file: str) -> str:
         return "standard input"
     path = re.sub(r"[?#].*", "", file) if "://" in file else os.path.abspath(file)
     return os.path.basename(path.rstrip("/" + os.sep)) or file
+
+
+def is_page(path: str) -> bool:
+    """Whether this is a file that memreplay wrote as a page."""
+    try:
+        with open(path, "rb") as file:
+            return _GENERATOR in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def _bare(file: str) -> str:

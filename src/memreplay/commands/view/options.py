@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from memreplay.render.ranges import range_options
 
 if TYPE_CHECKING:
-    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.source import Reading
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -27,8 +26,9 @@ def project_words(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for folder in folders for word in ("--project", folder))
 
 
-def asked_words(reading: Reading, config: ConfigChoice) -> tuple[str, ...]:
+def asked_words(reading: Reading) -> tuple[str, ...]:
     """What else was asked for that a snapshot does not know."""
+    config = reading.config
     limits = [word for name, most in reading.limits for word in ("--limit", f"{name}={most}")]
     named = ["--no-config"] if config.no_config else []
     if config.config_file is not None:

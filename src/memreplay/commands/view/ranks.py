@@ -12,7 +12,6 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.view.options import asked_words
 
 if TYPE_CHECKING:
-    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.progress import Showing
     from memreplay.export.page.records import Page, PageData
 
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     Made = tuple[Page, list[bytes]]
 
 
-def page_of_folder(folder: str, reading: Reading, config: ConfigChoice) -> tuple[Made | None, int]:
+def page_of_folder(folder: str, reading: Reading) -> tuple[Made | None, int]:
     """The page of those that can be read, None for none, and the highest exit code of all files."""
     listed, worst = attempt(folder, partial(rank_files, folder))
     if listed is None:
         return None, worst
     files, alone = listed
-    rules, asked = config.rules(), asked_words(reading, config)
+    rules, asked = reading.config.rules(), asked_words(reading)
 
     def data_of(rank: int, showing: Showing) -> Data:
         from memreplay.commands.view.find import snapshot_data

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from memreplay.export.page.records import Page
 
 
-def write_page(made: tuple[Page, Sequence[bytes]], output: str) -> None:
-    """Writes it: whole, or not at all. Raises OSError."""
+def write_page(made: tuple[Page, Sequence[bytes]], output: str, *, replaced: bool = False) -> None:
+    """Writes it: whole, or not at all; `replaced` says that an older page was there. Raises
+    OSError."""
     page, columns = made
     with byte_output(output) as out:
         for piece in page_html(page, columns):
@@ -29,7 +30,7 @@ def write_page(made: tuple[Page, Sequence[bytes]], output: str) -> None:
         said.insert(0, counted(len(page.snapshots), "rank"))
     if os.path.isfile(output):
         said.insert(0, size(os.path.getsize(output)))
-    say(f"wrote {output}: {', '.join(said)}; open it in a browser")
+    say(f"{'replaced' if replaced else 'wrote'} {output}: {', '.join(said)}; open it in a browser")
 
 
 def allocations(page: Page) -> int:

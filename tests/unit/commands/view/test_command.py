@@ -88,6 +88,18 @@ def test_what_is_there_is_not_overwritten(runner: CliRunner, here: Path) -> None
     assert left(here) == ["snap.html", "snap.pkl"]
 
 
+def test_a_page_of_its_own_is_replaced(runner: CliRunner, here: Path) -> None:
+    assert ask(runner, "snap.pkl").exit_code == 0
+    Path("snap.pkl").write_bytes(snapshot(64, 128, 256))
+    done = ask(runner, "snap.pkl")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == said("snap.html", "3 allocations").replace("wrote", "replaced")
+    done = ask(runner, "snap.pkl", "-o", "snap.html")
+    assert done.exit_code == 2
+    assert "snap.html already exists; give --force to replace it" in done.stderr
+    assert left(here) == ["snap.html", "snap.pkl"]
+
+
 def test_the_snapshot_is_not_overwritten(runner: CliRunner, here: Path) -> None:
     done = ask(runner, "snap.pkl", "-o", "snap.pkl", "--force")
     assert done.exit_code == 2
