@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memreplay.commands.shared.errors import catching
 from memreplay.commands.shared.exits import ALL_EXIT_CODES
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # name: (module that holds it as `command`, help in the list of commands). The help stands here so
 # that `memreplay --help` imports no subcommand; a test holds it against each command's own.
@@ -83,6 +86,23 @@ COMMANDS = {
 }
 
 
+# The headings of the list of commands, in the order in which one needs them.
+SECTIONS = {
+    "Start here": ("report", "view", "explore"),
+    "Look deeper": (
+        *("summary", "peak", "at", "timeline", "oom", "leaks", "steps", "diff", "fragmentation"),
+        *("segments", "allocations", "modules", "categories"),
+    ),
+    "Plan": ("simulate", "fits", "dryrun"),
+    "Record": ("record",),
+    "CI and fleets": ("gate", "baseline", "fleet", "watch"),
+    "Export": ("export", "slice", "convert", "dump", "sql", "mcp"),
+    "Help": ("help", "completion"),
+}
+# What a file without a command is read for.
+FIRST = "report"
+
+
 class App(click.Group):
     """A click group over `COMMANDS`, with the one place where errors become exit codes."""
 
@@ -104,8 +124,11 @@ class App(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; of what is no command it says what may have been meant."""
+        """As click does; a snapshot in the place of a command is reported on. Of what is neither
+        it says what may have been meant."""
         name = args[0] if args else ""
+        if name not in COMMANDS and _is_snapshot(name):
+            return super().resolve_command(ctx, [FIRST, *args])
         wrong = name and name not in COMMANDS and not name.startswith("-")
         if wrong and not ctx.resilient_parsing:  # completion says nothing of it
             ctx.fail(f"No such command {name!r}; {_meant(name)}")
@@ -116,9 +139,22 @@ class App(click.Group):
         ctx: click.Context,  # noqa: ARG002
         formatter: click.HelpFormatter,
     ) -> None:
-        """The list of commands, out of the table alone."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """The lists of commands, out of the tables alone."""
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:{width}}", COMMANDS[name][1]) for name in names if name in COMMANDS]
+                )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that go on so; where none does, files."""
+        found = super().shell_complete(ctx, incomplete)
+        if found or incomplete.startswith("-"):
+            return found
+        from click.shell_completion import CompletionItem  # late: for a shell alone
+
+        return [CompletionItem(incomplete, type="file")]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; --help and --version write in here.
@@ -141,12 +177,16 @@ class App(click.Group):
 _SNAPSHOT_ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".zst", ".xz", ".bz2", ".zip", ".bin")
 
 
-def _meant(name: str) -> str:
-    """What may have been meant by a command that there is not: a file, or another command."""
+def _is_snapshot(name: str) -> bool:
+    """Whether what stands in the place of a command is meant as a snapshot."""
     import os
 
-    if os.path.exists(name) or "/" in name or name.lower().endswith(_SNAPSHOT_ENDINGS):
-        return f"to see who held the memory in a snapshot: memreplay peak {name}"
+    named = name == "-" or "/" in name or name.lower().endswith(_SNAPSHOT_ENDINGS)
+    return named or (bool(name) and not name.startswith("-") and os.path.exists(name))
+
+
+def _meant(name: str) -> str:
+    """Another command that may have been meant."""
     from difflib import get_close_matches  # late: for a mistake alone
 
     near = get_close_matches(name, COMMANDS, 1, 0.65)
@@ -164,13 +204,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
 
 @click.group(
     cls=App,
+    subcommand_metavar="FILE | COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Examples:
-  memreplay summary snap.pkl
-  memreplay report snap.pkl
-  memreplay peak snap.pkl --top 5
-  memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
+  memreplay snap.pkl                     the report: how high, who held it, what to do
+  memreplay peak snap.pkl --by module    who held the memory at its peak
+  memreplay gate snap.pkl --max-peak 38GiB
 
 {ALL_EXIT_CODES}""",
 )
@@ -186,7 +226,7 @@ Examples:
 def app() -> None:
     """Replay PyTorch memory snapshots: exact peaks, and who held them.
 
-    Reads what torch.cuda.memory._dump_snapshot() writes, compressed or not, the pages of PyTorch's
-    viewer, and torch.profiler's traces of memory. It needs neither torch nor a GPU, and never runs
-    anything that the file holds.
+    `memreplay FILE` reports on a snapshot: what torch.cuda.memory._dump_snapshot() writes,
+    compressed or not, a page of PyTorch's viewer, or a torch.profiler trace of memory. No torch and
+    no GPU are needed, and nothing in the file is run.
     """

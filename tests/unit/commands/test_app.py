@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.app import COMMANDS, SECTIONS, app
+from tests import build
 
 HEAVY = ("numpy", "rich")
 # A command's options are declared next to the function that answers, which needs these.
@@ -55,7 +56,7 @@ def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
     width = max(map(len, COMMANDS))
     for name, (_, text) in COMMANDS.items():
         assert f"  {name:{width}}  {text}\n" in result.output
-    assert "Examples:\n    memreplay summary snap.pkl\n" in result.output
+    assert "Examples:\n    memreplay snap.pkl " in result.output
     words = " ".join(result.output.split())
     assert "0 fine, 1 a finding (gate, fits, leaks --fail, --strict), 2 wrong usage" in words
     assert "4 a snapshot that is cut off, 5 nothing to be told (steps, leaks)." in words
@@ -78,7 +79,7 @@ def test_without_arguments_there_is_help(runner: CliRunner) -> None:
     result = runner.invoke(app, [])
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == runner.invoke(app, ["--help"]).stdout
-    assert "\nCommands:\n" in result.stderr
+    assert "\nStart here:\n" in result.stderr
 
 
 def test_an_unknown_command_is_wrong_usage(runner: CliRunner) -> None:
@@ -90,10 +91,6 @@ def test_an_unknown_command_is_wrong_usage(runner: CliRunner) -> None:
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("snap.pickle", "to see who held the memory in a snapshot: memreplay peak snap.pickle"),
-        ("runs/1.dump", "memreplay peak runs/1.dump"),
-        ("SNAP.PKL.GZ", "memreplay peak SNAP.PKL.GZ"),
-        ("s3://bucket/snap", "memreplay peak s3://bucket/snap"),
         ("pek", "did you mean peak?"),
         ("sumary", "did you mean summary?"),
         ("nonsense", "memreplay --help lists them"),
@@ -108,9 +105,27 @@ def test_what_is_no_command_says_what_may_have_been_meant(
     assert result.stderr.endswith(f"{words}\n")
 
 
-def test_a_file_in_the_folder_is_no_command(
-    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_every_command_stands_below_one_heading() -> None:
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["snap.pickle", "recording", "-", "runs/1.dump"])
+def test_a_file_alone_is_reported_on(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    (tmp_path / "recording").write_bytes(b"")
+    data = build.dump(build.SnapshotBuilder().alloc(512, 512).build())
+    (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert "memreplay peak recording" in runner.invoke(app, ["recording"]).stderr
+    if name != "-":
+        (tmp_path / name).write_bytes(data)
+    said = runner.invoke(app, ["report", name, "--format", "json"], input=data)
+    assert said.exit_code == 0
+    assert runner.invoke(app, [name, "--format", "json"], input=data).stdout == said.stdout
+
+
+@pytest.mark.parametrize("name", ["snap.pickle", "s3://bucket/snap.pkl", "runs/1.dump"])
+def test_a_file_that_is_not_there(runner: CliRunner, name: str) -> None:
+    result = runner.invoke(app, [name])
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == runner.invoke(app, ["report", name]).stderr
