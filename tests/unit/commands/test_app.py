@@ -124,7 +124,7 @@ def test_a_file_alone_is_reported_on(
     assert runner.invoke(app, [name, "--format", "json"], input=data).stdout == said.stdout
 
 
-@pytest.mark.parametrize("name", ["snap.pickle", "s3://bucket/snap.pkl", "runs/1.dump"])
+@pytest.mark.parametrize("name", ["snap.pickle", "runs/1.dump"])
 def test_a_file_that_is_not_there(runner: CliRunner, name: str) -> None:
     result = runner.invoke(app, [name])
     assert (result.exit_code, result.stdout) == (3, "")
