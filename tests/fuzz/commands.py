@@ -223,7 +223,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         ),
         Asked(
             lambda: diff_report(
-                snap, snap, when=when, measure=of_blocks, by=by, unchanged=dice % 2 == 0, top=top
+                snap, snap, at=when, measure=of_blocks, by=by, unchanged=dice % 2 == 0, top=top
             ),
             diff_document,
             render_json,

@@ -357,7 +357,7 @@ def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: st
         scope = Scope("requested", when)
         ours, theirs = (lines_held(snap, 0, scope) for snap in (before, after))
         for by in ("stack", "frame"):
-            report = diff_report(before, after, by=by, when=when, top=0, unchanged=True)
+            report = diff_report(before, after, by=by, at=when, top=0, unchanged=True)
             (device,) = report.devices
             assert check_lines(device.rows, ours, theirs) == []
             assert sum(row.change_bytes for row in device.rows) == device.change_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from dataclasses import replace as replace_scope
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -32,34 +32,49 @@ from memreplay.analysis.comparing.sides import (
 )
 from memreplay.analysis.groups.grouping import ways_of
 from memreplay.analysis.groups.kinds import NOTED, WITHOUT_FRAMES, CategoriesSource
+from memreplay.analysis.selecting.answering import as_snapshot, takes
 from memreplay.analysis.selecting.choice import device_pairs, fitting_by
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import OUTPUT, At, Selection
 from memreplay.commands.diff.result import DeviceDiff, DiffReport, PhaseDiff
 from memreplay.commands.peak.find import where_in
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, When
+from memreplay.snapshot.model import By
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.analysis.code.native import FramesKept
     from memreplay.snapshot.snapshot import Snapshot
 
-__all__ = ["PEAK", "diff_report"]
+__all__ = ["PEAK", "DiffOptions", "diff_report"]
 
 
+class DiffOptions(Options, frozen=True):
+    """Which moments are compared, and how rows are matched."""
+
+    at: At = None
+    exact: Annotated[
+        bool,
+        Opt(
+            "Match only stacks that are equal, line for line.",
+            brief="Match only stacks that are equal.",
+        ),
+    ] = False
+    unchanged: Annotated[bool, Opt("Also show what did not change.", flag="--all")] = False
+    all_frames: Annotated[
+        bool,
+        Opt(
+            "Show whole stacks, with PyTorch's, Python's and C++ frames.",
+            group=OUTPUT,
+            brief="Show whole stacks.",
+        ),
+    ] = False
+
+
+@takes(selection=Selection, options=DiffOptions)
 def diff_report(
-    base: Snapshot | BaselineSide,
-    new: Snapshot,
-    selection: Selection | None = None,
-    *,
-    when: When = PEAK,
-    exact: bool = False,
-    unchanged: bool = False,
-    all_frames: bool = False,
-    **choices: Unpack[Choices],
+    base: Snapshot | BaselineSide, new: Snapshot, selection: Selection, options: DiffOptions
 ) -> DiffReport:
-    """The change from `base` to `new` of each device that both have, at the moment `when` of each;
+    """The change from `base` to `new` of each device that both have, at the moment `at` of each;
     where they have none in common but one each, of these two. The base may be a baseline, which has
     groups by stack at the peak of one measure.
 
@@ -68,11 +83,11 @@ def diff_report(
     the rows (0: none); `device` is the new one's. Raises UsageError where the two have no device in
     common, one of them does not have the moment, or a filter's pattern is found in neither.
     """
-    asked = selected(selection, choices)
-    by, filters = fitting_by(asked.measure, asked.by), asked.filters
-    if asked.device is not None:
-        new.check_device(asked.device)
-    after = SnapshotSide(new, replace(asked, by=by))
+    new, when = as_snapshot(new), options.at or PEAK
+    by, filters = fitting_by(selection.measure, selection.by), selection.filters
+    if selection.device is not None:
+        new.check_device(selection.device)
+    after = SnapshotSide(new, replace(selection, by=by))
     before: ComparedSide
     source: CategoriesSource | None = None
     mixed = False
@@ -83,7 +98,7 @@ def diff_report(
             )
         before = base
     else:
-        before = theirs = SnapshotSide(base, replace(asked, by=by))
+        before = theirs = SnapshotSide(base, replace(selection, by=by))
         if after.filtering is not None:
             after.filtering.check(before.filtering)  # code may be in one of the two alone
         source = _source(base, new, by)
@@ -100,16 +115,16 @@ def diff_report(
     fewer = ""
     if not WITHOUT_FRAMES.issuperset(ways_of(by)) and source != "recorded":
         kept, fewer = keep_common_frames(before, after)
-    scope = Scope(asked.measure, when, pool=asked.pool, stream=asked.stream)
-    fold = by == "stack" and not exact and not all_frames
+    scope = Scope(selection.measure, when, pool=selection.pool, stream=selection.stream)
+    fold = by == "stack" and not options.exact and not options.all_frames
     ranges = other_ranges(before, after)
     return DiffReport(
         base_file=before.file,
         new_file=after.file,
-        measure=asked.measure,
+        measure=selection.measure,
         by=by,
         moment=when,
-        exact=exact,
+        exact=options.exact,
         filters=filters or None,
         source=source,
         truncated=before.truncated or after.truncated,
@@ -118,12 +133,12 @@ def diff_report(
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         devices=tuple(
-            _Pair(before, after, *pair, exact, fold, unchanged, asked.top).diff(scope)
+            _Pair(before, after, *pair, fold, selection.top, options).diff(scope)
             for pair in both
-            if asked.device in (None, pair[1])
+            if selection.device in (None, pair[1])
         ),
         ranges=ranges,
-        all_frames=all_frames,
+        all_frames=options.all_frames,
         mixed=mixed,
         frames=kept,
         fewer=fewer,
@@ -169,10 +184,9 @@ class _Pair:
     after: ComparedSide
     base_device: int
     device: int
-    exact: bool
     fold: bool
-    unchanged: bool
     top: int
+    options: DiffOptions
 
     def diff(self, scope: Scope) -> DeviceDiff:
         """What changed in the scope."""
@@ -215,7 +229,7 @@ class _Pair:
 
     def rows(self, scope: Scope, base: Sided, new: Sided) -> list[DiffRow]:
         """The groups of both, matched."""
-        rows = compared(base, new, exact=self.exact, trim=self.before.trimmed)
+        rows = compared(base, new, exact=self.options.exact, trim=self.before.trimmed)
         if self.fold:
             rows = folded(rows)
         guessed = self.before.guessed(self.base_device, scope, base.side.event_index)
@@ -224,7 +238,7 @@ class _Pair:
 
     def shown(self, rows: list[DiffRow]) -> tuple[list[DiffRow], list[DiffRow]]:
         """(Those that count, those of them that are shown)."""
-        kept = [row for row in rows if self.unchanged or row.status != "same"]
+        kept = [row for row in rows if self.options.unchanged or row.status != "same"]
         return kept, kept[: self.top] if self.top else kept
 
     def phases(self, scope: Scope, peaks: set[Phase | None]) -> tuple[PhaseDiff, ...]:

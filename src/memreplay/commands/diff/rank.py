@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-import click
-
-if TYPE_CHECKING:
-    _ParamType = click.ParamType["int | str"]
-else:
-    _ParamType = click.ParamType  # generic from click 8.4 on only
+from memreplay.declared import Opt, Options
+from memreplay.errors import UsageError
 
 WORST = "worst"
 
 
-class RankType(_ParamType):
+def parse_rank(text: str) -> int | str:
     """`12`, or `worst`: the rank that is highest in the new run."""
+    text = text.strip()
+    if text == WORST:
+        return WORST
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise UsageError(f"{text!r} is not a rank: give its number, or {WORST}")
+    return int(text)
 
-    name = "rank"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str:
-        """The rank; a usage error where the text is none."""
-        text = str(value).strip()
-        if text == WORST:
-            return WORST
-        if not re.fullmatch(r"[0-9]{1,9}", text):
-            self.fail(f"{text!r} is not a rank: give its number, or {WORST}", param, ctx)
-        return int(text)
+class OfRank(Options, frozen=True):
+    """Of two folders, which rank."""
+
+    rank: Annotated[
+        int | str | None,
+        Opt(
+            "With two folders: show the groups of this rank, or of the rank that is highest in NEW"
+            " (default: the rank that grew most).",
+            "N|worst",
+            parse=parse_rank,
+            brief="With two folders: show the groups of this rank.",
+        ),
+    ] = None

@@ -11,19 +11,31 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
+from memreplay.analysis.comparing.sides import PEAK
+from memreplay.analysis.selecting.choice import fitting_by
+from memreplay.commands.diff.find import DiffOptions
+from memreplay.commands.diff.ranks_find import (
+    chosen_rank,
+    rank_diff,
+    rank_sides,
+    run_spread,
+    spread_of,
+)
+from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
+from memreplay.commands.diff.ranks_text import ranks_document
 from memreplay.commands.shared.base import is_baseline_file
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
 from memreplay.commands.shared.folders import holds_files, rank_files
-from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.output import write
 from memreplay.commands.shared.progress import Showing, several_progress
+from memreplay.commands.shared.showing import Shown, text_of
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
+from memreplay.render.ranks import ranks_words
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
     from memreplay.commands.diff.result import DiffReport
-    from memreplay.snapshot.model import When
     from memreplay.snapshot.snapshot import Snapshot
 
 Files = dict[int, str]
@@ -35,10 +47,9 @@ class Folders(Struct, frozen=True):
 
     base: str
     new: str
-    when: When
-    exact: bool
+    options: DiffOptions
     rank: int | str | None
-    fmt: str
+    shown: Shown
 
 
 def are_folders(base: str, new: str) -> bool:
@@ -61,8 +72,6 @@ def compare_folders(
 
     `groups` is the diff of two snapshots: of one rank alone, whose files are read once more for it.
     """
-    from memreplay.analysis.selecting.choice import fitting_by
-
     fitting_by(selection.measure, selection.by)  # before anything is read
     listed = [attempt(folder, partial(_rank_files, folder)) for folder in (asked.base, asked.new)]
     if listed[0][0] is None or listed[1][0] is None:
@@ -81,7 +90,7 @@ def compare_folders(
             not_read=tuple(rank for rank in both if rank not in {one.rank for one in ranks}),
             unranked_files=alone + alone_too,
         )
-        write(_render(report, asked.fmt))
+        write(text_of(report, asked.shown, ranks_document, top=selection.top))
         if selection.strict and not all(one.trusted for one in report.ranks):
             run.worst = max(run.worst, NOT_TRUSTED)
     return run.worst
@@ -103,8 +112,6 @@ def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
 
 def _check_ranks(both: list[int], ours: Files, theirs: Files, wanted: int | str | None) -> None:
     """Raises UsageError where there is nothing to compare, or not the rank that is wanted."""
-    from memreplay.render.ranks import ranks_words
-
     if not both:
         raise UsageError(
             f"the two have no rank in common: {ranks_words(ours)} in the base,"
@@ -133,8 +140,6 @@ class _Run:
     def ranks(self, pairs: dict[int, tuple[str, str]]) -> list[RankDiff]:
         """Each rank's change, without the ranks of which a file cannot be read: those are named on
         stderr, both files of them."""
-        from memreplay.commands.diff.ranks_find import rank_diff
-
         with several_progress(2 * len(pairs)) as showing:
             sides = {
                 rank: [self._sides(file, showing) for file in files]
@@ -155,19 +160,13 @@ class _Run:
 
     def _sides(self, file: str, showing: Showing) -> dict[int, RankSide] | None:
         def work() -> dict[int, RankSide]:
-            from memreplay.commands.diff.ranks_find import rank_sides
-
             with opened(file, self.reading, showing) as snapshot:
-                return rank_sides(snapshot, self.selection, when=self.asked.when)
+                return rank_sides(snapshot, self.selection, when=self.asked.options.at or PEAK)
 
         return self._attempt(file, work)
 
     def report(self, ranks: list[RankDiff]) -> RanksReport:
         """All of it, with the groups of one rank."""
-        from memreplay.analysis.selecting.choice import fitting_by
-        from memreplay.commands.diff.ranks_find import chosen_rank, run_spread, spread_of
-        from memreplay.commands.diff.ranks_result import RanksReport
-
         asked, selection = self.asked, self.selection
         numbers = [one.rank for one in ranks]
         chosen = chosen_rank(ranks, asked.rank)
@@ -177,8 +176,8 @@ class _Run:
             new_folder=asked.new,
             measure=selection.measure,
             by=fitting_by(selection.measure, selection.by),
-            moment=asked.when,
-            exact=asked.exact,
+            moment=asked.options.at or PEAK,
+            exact=asked.options.exact,
             filters=selection.filters or None,
             base=run_spread(numbers, [one.base_bytes for one in ranks]),
             new=run_spread(numbers, [one.new_bytes for one in ranks]),
@@ -186,7 +185,6 @@ class _Run:
             ranks=tuple(ranks),
             detail_rank=None if chosen is None or detail is None else chosen.rank,
             detail=detail,
-            top=selection.top,
         )
 
     def _detail(self, chosen: RankDiff) -> DiffReport | None:
@@ -201,13 +199,3 @@ class _Run:
                 both.append(snapshot)
             files = f"{chosen.base.file}, {chosen.new.file}"
             return self._attempt(files, partial(self.groups, *both))
-
-
-def _render(report: RanksReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.diff.ranks_text import ranks_document
-
-    return render_document(ranks_document(report))

@@ -74,8 +74,6 @@ class RanksReport(
 ):
     """What `memreplay diff` of two folders found: a rank each that both have."""
 
-    text_only = ("top",)
-
     base_folder: str
     """The first folder, as it was named."""
     new_folder: str
@@ -107,5 +105,3 @@ class RanksReport(
     """The rank whose groups follow; null if it could not be read."""
     detail: DiffReport | None
     """The diff of its two files, on the device that it is compared by."""
-    top: int = 20
-    """How many ranks a table has; 0 for all."""

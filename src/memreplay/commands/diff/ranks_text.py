@@ -24,7 +24,7 @@ from memreplay.render.units import counted, percent, signed_size, size
 _NAMES = 3  # files that a note lists
 
 
-def ranks_document(report: RanksReport) -> Document:
+def ranks_document(report: RanksReport, top: int = 20) -> Document:
     """Both folders, how the ranks lie, the highest of them, then the groups of one."""
     blocks: list[Block] = [
         Heading((Place(file=report.base_folder, note="(base)"),)),
@@ -32,7 +32,7 @@ def ranks_document(report: RanksReport) -> Document:
         Heading(_headline(report)),
         Pairs(_pairs(report)),
         _spread_table(report),
-        _table(report),
+        _table(report, top),
         *_notes(report),
     ]
     if report.detail is not None:
@@ -126,10 +126,10 @@ def _times(spread: Spread) -> str:
     return f"{spread.imbalance:.2f}" if spread.imbalance else "-"
 
 
-def _table(report: RanksReport) -> Table:
+def _table(report: RanksReport, top: int) -> Table:
     """The highest ranks."""
     ranks = sorted(report.ranks, key=lambda one: (-one.new.bytes, one.rank))
-    shown = ranks[: report.top] if report.top else ranks
+    shown = ranks[:top] if top else ranks
     estimated = frozenset(_estimated(report))
     if len(estimated) == len(report.ranks):
         estimated = frozenset()  # said above

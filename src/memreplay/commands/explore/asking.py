@@ -104,7 +104,7 @@ def exported_difference(base: Compared, new: Compared, look: Look, name: str) ->
             filters=look.filters,
             rules=new.explored.rules,
         ),
-        when=at,
+        at=at,
         all_frames=look.whole or ending == ".json",
     )
     _write_report(name, found, diff_document(found))

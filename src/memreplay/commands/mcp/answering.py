@@ -74,7 +74,7 @@ def diff(one: asked.DiffArguments, asking: Asking) -> Lines:
     when, selection = _when(one.when), _selection(one, asking)
 
     def work(base: Snapshot, new: Snapshot) -> Document:
-        return diff_document(diff_report(base, new, selection, when=when))
+        return diff_document(diff_report(base, new, selection, at=when))
 
     return compact_lines(asking.about_two(one.base, one.new, work, salvage=one.salvage))
 

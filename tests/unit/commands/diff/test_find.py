@@ -51,7 +51,7 @@ def test_rows_add_up_to_the_change(
     ours, theirs = opened(base.snapshot), opened(new.snapshot)
     assume(set(ours.devices) & set(theirs.devices))
     for top in (0, 2):
-        report = diff_report(ours, theirs, by=by, measure=measure, when=when, exact=exact, top=top)
+        report = diff_report(ours, theirs, by=by, measure=measure, at=when, exact=exact, top=top)
         check_sums(report)
         for device in report.devices:
             if not top:
@@ -283,7 +283,7 @@ def test_a_moment_that_one_lacks() -> None:
     base, new = opened(record(1, steps=50).snapshot), opened(record(2, steps=90).snapshot)
     last = new.replay().events - 1
     with pytest.raises(UsageError, match=f"has no event {last}"):
-        diff_report(base, new, when=When("event", last))
+        diff_report(base, new, at=When("event", last))
 
 
 LIBRARY = "/v/lib/python3.12/site-packages/einops/"

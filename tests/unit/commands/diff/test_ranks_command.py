@@ -148,14 +148,14 @@ def test_nothing_is_shown_of_nothing(diff: Diff, run: Path) -> None:
 def test_a_file_that_goes_away_before_its_groups_are_read(
     diff: Diff, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import memreplay.commands.diff.ranks_find as ranks
+    from memreplay.commands.diff import ranks_command, ranks_find
 
     def choose(*_: object) -> object:
         (run / "new" / "rank1.pkl").unlink()
         return original(*_)  # type: ignore[arg-type]
 
-    original = ranks.chosen_rank
-    monkeypatch.setattr(ranks, "chosen_rank", choose)
+    original = ranks_find.chosen_rank
+    monkeypatch.setattr(ranks_command, "chosen_rank", choose)
     result = diff("--format", "json")
     assert result.exit_code == 3
     assert result.stderr.endswith("rank1.pkl: there is no such file\n")

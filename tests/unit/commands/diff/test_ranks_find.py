@@ -86,7 +86,7 @@ def test_a_rank_is_what_a_diff_of_its_device_alone_says(
         opened(base.snapshot, found.base.device, start),
         opened(new.snapshot, found.new.device, start),
         measure=measure,
-        when=when,
+        at=when,
         strict=strict,
     )
     (device,) = report.devices

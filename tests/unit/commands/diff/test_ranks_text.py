@@ -61,12 +61,12 @@ RANKS = (
 REPORT = report_of(*RANKS, detail=test_diff_text.REPORT)
 
 
-def lines(report: RanksReport, width: int = 100) -> list[str]:
-    return render_plain(ranks_document(report), width=width).splitlines()
+def lines(report: RanksReport, width: int = 100, top: int = 20) -> list[str]:
+    return render_plain(ranks_document(report, top), width=width).splitlines()
 
 
-def cells(report: RanksReport, width: int = 100) -> list[str]:
-    return [" ".join(line.split()) for line in lines(report, width)]
+def cells(report: RanksReport, width: int = 100, top: int = 20) -> list[str]:
+    return [" ".join(line.split()) for line in lines(report, width, top)]
 
 
 def test_the_whole() -> None:
@@ -109,11 +109,11 @@ def test_the_worst_may_be_another_rank() -> None:
 
 def test_top_leaves_a_row_for_the_rest() -> None:
     many = report_of(*(rank(i, GIB, GIB + i * MIB) for i in range(64)))
-    text = cells(replace(many, top=3), 80)
+    text = cells(many, 80, 3)
     at = text.index("rank base new change")
     assert [line.split()[0] for line in text[at + 1 : at + 4]] == ["63", "62", "61"]
     assert text[at + 4] == "61 more ranks (--top 0 shows all)"
-    assert len(cells(replace(many, top=0))) == len(text) + 60
+    assert len(cells(many, top=0)) == len(text) + 60
 
 
 def test_nothing_changed_and_nothing_there() -> None:
@@ -181,5 +181,5 @@ def test_a_device_that_is_another_one() -> None:
 def test_no_line_is_wider(width: int) -> None:
     many = report_of(*(rank(i, 40 * GIB, 41 * GIB + i * MIB) for i in range(1_000)))
     long = replace(many, base_folder="/" + "x" * 200, only_new=tuple(range(2_000, 3_000, 2)))
-    assert all(len(line) <= width for line in lines(replace(long, top=0), width))
+    assert all(len(line) <= width for line in lines(long, width, 0))
     assert all(len(line) <= width for line in lines(REPORT, width))

@@ -44,7 +44,7 @@ def test_groups_are_those_of_diff(by: str, when: When) -> None:
         looks.append(look)
     rows = Differences(base, new).rows(*looks)
     assert isinstance(rows, DifferenceRows)
-    (found,) = mr.diff(base.snap, new.snap, by=by, when=when, top=0).devices
+    (found,) = mr.diff(base.snap, new.snap, by=by, at=when, top=0).devices
     assert rows.found == list(found.rows)
     for at, row in enumerate(found.rows):
         assert rows.line(at).cells == (

@@ -114,7 +114,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
             "diff",
             {"base": GPT, "new": DEEPER, "when": "end", "by": "file", "top": 2},
             lambda: diff_document(
-                mr.diff(opened(GPT), opened(DEEPER), when=When("end"), by="file", top=2)
+                mr.diff(opened(GPT), opened(DEEPER), at=When("end"), by="file", top=2)
             ),
         ),
         ("leaks", {"file": LEAKY}, lambda: leaks_document(mr.leaks(opened(LEAKY), top=3))),
