@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import BinaryIO
@@ -25,15 +25,19 @@ class Whole:
     """A file on its way to `path`: `part` is its name until `finish`.
 
     `many` others are written into the same folder at the same time: of other machines none is
-    looked at, as each of them would look at all.
+    looked at, as each of them would look at all. Unless it `sweeps`, what dead writers left is for
+    somebody else to remove.
 
     A lock says that its writer lives, and ends with the process, however that ends. No error of
     `undo` is raised: what went wrong before it is what one wants to know.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, many: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, many: bool = False, sweeps: bool = True
+    ) -> None:
         self.path = os.path.realpath(path)
         self._many = many
+        self._sweeps = sweeps
         self.part = ""
         self._file: BinaryIO | None = None
         self._held = -1
@@ -55,14 +59,16 @@ class Whole:
             else:
                 file.close()
                 self.release()
-        now = None if self._many else os.fstat(self._held).st_mtime
-        remove_stale(folder, now, self.part)
+        if self._sweeps:
+            now = None if self._many else os.fstat(self._held).st_mtime
+            remove_stale(folder, now, self.part)
         return self._file
 
-    def finish(self) -> None:
-        """Gives it its name. Raises OSError."""
+    def finish(self, free: Callable[[], str] | None = None) -> str:
+        """Gives it its name, or one that `free` says, as `give_name` does; which. Raises
+        OSError."""
         assert self._file is not None
-        there = mode_of(self.path, follow_links=False) is not None
+        there = free is None and mode_of(self.path, follow_links=False) is not None
         if not self._file.closed:
             self._file.flush()
         if there:
@@ -72,8 +78,9 @@ class Whole:
             import shutil  # late: most commands write no file
 
             shutil.copymode(self.path, self.part)
-        os.replace(self.part, self.path)
+        name = give_name(self.part, self.path, free)
         self.release()
+        return name
 
     def undo(self) -> None:
         """There is none."""
@@ -105,10 +112,33 @@ class Whole:
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def whole_file(
+    path: str | os.PathLike[str], *, many: bool = False, sweeps: bool = True
+) -> Iterator[BinaryIO]:
     """Writes a file: whole, or not at all. Raises OSError where that cannot be."""
-    with Whole(path).written() as file:
+    with Whole(path, many=many, sweeps=sweeps).written() as file:
         yield file
+
+
+def give_name(part: str, path: str, free: Callable[[], str] | None = None) -> str:
+    """Gives a whole file its name, in place of what has it; which name that is.
+
+    With `free` it is a name that this says and nothing has yet: it is asked again while other
+    processes, which look for one, too, are faster. Raises OSError.
+    """
+    while free is not None:
+        name = free()
+        try:
+            os.link(part, name)
+        except FileExistsError:
+            continue
+        except OSError:  # a disk without links
+            path = name
+            break
+        os.unlink(part)
+        return name
+    os.replace(part, os.path.realpath(path))  # not a link to it
+    return path
 
 
 def mode_of(path: str, *, follow_links: bool = True) -> int | None:

@@ -6,12 +6,13 @@ import bisect
 import os
 import pickle
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.packing import as_text, by_name, packed
-from memreplay.io.whole import Whole
+from memreplay.io.whole import Whole, give_name
 
 
 def noted(
@@ -101,10 +102,10 @@ def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str,
     """Writes it whole or not at all; where, and how many bytes. Raises MemreplayError."""
     whole = Whole(path, many=True)  # all ranks of a run, it may be
     try:
-        with whole.begin() as out, packed(out, by_name(path)[1]) as to:
+        with packed(whole.begin(), by_name(path)[1]) as to:
             pickle.dump(snapshot, to, protocol=4)  # the newest that the hosted viewer reads
-        size = os.path.getsize(whole.part)
-        return moved(whole.part, path, overwrite=overwrite), size
+        name = whole.finish(None if overwrite else partial(free_name, path))
+        return path if overwrite else name, os.path.getsize(name)
     except OSError as error:
         raise MemreplayError(f"{path}: {error.strerror}; the snapshot is lost") from None
     finally:
@@ -112,17 +113,5 @@ def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str,
 
 
 def moved(part: str, path: str, *, overwrite: bool) -> str:
-    """Gives a file its name, or one that is free, which other processes may be looking for, too."""
-    while not overwrite:
-        name = free_name(path)
-        try:
-            os.link(part, name)
-        except FileExistsError:
-            continue
-        except OSError:  # a disk without links
-            path = name
-            break
-        os.unlink(part)
-        return name
-    os.replace(part, os.path.realpath(path))  # not a link to it
-    return path
+    """Gives a file its name, or one that is free; which."""
+    return give_name(part, path, None if overwrite else partial(free_name, path))

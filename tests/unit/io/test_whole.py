@@ -47,6 +47,27 @@ def test_it_is_there_when_it_is_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_a_name_that_is_free(tmp_path: Path) -> None:
+    put(tmp_path / "out")
+    one = Whole(tmp_path / "out")
+    one.begin().write(b"new")
+    left_names = [tmp_path / "out", tmp_path / "out-1"]  # another process had the first
+    assert one.finish(lambda: str(left_names.pop(0))) == str(tmp_path / "out-1")
+    assert (tmp_path / "out").read_bytes() == b"half"
+    assert (tmp_path / "out-1").read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["out", "out-1"]
+
+
+def test_one_of_many_leaves_the_others_parts(tmp_path: Path) -> None:
+    put(tmp_path / OURS)
+    with whole_file(tmp_path / "out", many=True, sweeps=False) as file:
+        file.write(b"new")
+    assert sorted(os.listdir(tmp_path)) == [OURS, "out"]
+    with whole_file(tmp_path / "out", many=True) as file:
+        file.write(b"new")
+    assert os.listdir(tmp_path) == ["out"]
+
+
 def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     path = put(tmp_path / "out")
     with pytest.raises(ZeroDivisionError), whole_file(path) as file:

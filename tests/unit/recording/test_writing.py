@@ -117,7 +117,7 @@ def test_a_disk_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def none(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr("memreplay.recording.writing.os.link", none)
+    monkeypatch.setattr("memreplay.io.whole.os.link", none)
     (tmp_path / "snap.pickle").write_bytes(b"old")
     (tmp_path / "part").write_bytes(b"new")
     name = moved(str(tmp_path / "part"), str(tmp_path / "snap.pickle"), overwrite=False)

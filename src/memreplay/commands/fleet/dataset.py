@@ -31,6 +31,7 @@ from memreplay.errors import MissingExtraError, UsageError
 from memreplay.export.tables.schema import TABLES, table_spec
 from memreplay.io.urls import is_url
 from memreplay.io.version import __version__
+from memreplay.io.whole import whole_file
 from memreplay.render.ranks import ranks_words
 from memreplay.render.units import counted
 
@@ -312,15 +313,9 @@ def _note_path(folder: str, rank: int) -> str:
 
 
 def _write_whole(path: str, data: bytes) -> None:
-    part = f"{path}.{uuid.uuid4().hex}.part"
-    try:
-        with open(part, "wb") as out:
-            out.write(data)
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.remove(part)
-        raise
+    # What killed runs left is removed once, by _remove_parts: there is a note a rank.
+    with whole_file(path, many=True, sweeps=False) as out:
+        out.write(data)
 
 
 def _remove_parts(notes: str) -> None:
