@@ -88,7 +88,7 @@ OWN = (
     ("oom",),
     ("simulate", "--set", "expandable_segments:True"),
     ("simulate", "--search"),
-    ("fits",),
+    ("simulate", "--smallest"),
     ("fleet",),
     ("steps",),
     ("leaks",),

@@ -189,7 +189,7 @@ def check_commands(demo: Demo) -> None:
         ["fragmentation"],
         ["oom"],
         ["simulate", "--set", "max_split_size_mb:64"],
-        ["fits"],
+        ["simulate", "--smallest"],
         ["export", "--format", "txt", "--to", "100"],
         ["fleet"],
     ):

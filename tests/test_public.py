@@ -90,8 +90,8 @@ def test_what_is_added_breaks_nothing() -> None:
     more = [
         *BEFORE,
         "parameter peak by = None",
-        "name memreplay:fits command",
-        "default fits FILE required",
+        "name memreplay:steps command",
+        "default steps FILE required",
         "option peak --all flag",
         "key Group.count integer",
         "column events/1.new int32",

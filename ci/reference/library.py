@@ -50,7 +50,6 @@ SECTIONS = {
         "fragmentation",
         "oom",
         "simulate",
-        "fits",
         "retold",
         "view",
         "PageView",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from memreplay.commands.at.find import at_report as at
     from memreplay.commands.categories.find import categories_report as categories
     from memreplay.commands.diff.find import diff_report as diff
-    from memreplay.commands.fits.find import fits_report as fits
     from memreplay.commands.fleet.calling import fleet
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
     from memreplay.commands.gate.calling import gate
@@ -93,7 +92,6 @@ _HOME = {
     "diff": "commands.diff.find:diff_report",
     "estimate": "recording.estimate",
     "estimating": "recording.estimate",
-    "fits": "commands.fits.find:fits_report",
     "fleet": "commands.fleet.calling",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
@@ -148,7 +146,6 @@ __all__ = [
     "diff",
     "estimate",
     "estimating",
-    "fits",
     "fleet",
     "fragmentation",
     "gate",

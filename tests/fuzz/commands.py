@@ -26,8 +26,6 @@ from memreplay.commands.categories.text import categories_document
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.diff.text import diff_document
 from memreplay.commands.explore.rows.changes import Flow
-from memreplay.commands.fits.find import fits_report
-from memreplay.commands.fits.text import fits_document
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.gate.base_lines import render_baseline
@@ -210,7 +208,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             lambda: simulate_report(
                 snap,
                 settings=SETTINGS[dice % len(SETTINGS)],
-                total_bytes=TOTALS[dice // 4 % len(TOTALS)],
+                program_memory=TOTALS[dice // 4 % len(TOTALS)],
                 search=dice % 16 == 0,
             ),
             simulate_document,
@@ -229,8 +227,10 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(
-            lambda: fits_report(snap, totals=(1 << 20,) if dice % 8 == 0 else ()),
-            fits_document,
+            lambda: simulate_report(
+                snap, smallest=True, program_memory=(1 << 20,) if dice % 8 == 0 else ()
+            ),
+            simulate_document,
             render_json,
         ),
         Asked(lambda: overview(snap), report_document, render_json),

@@ -46,7 +46,6 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         "--at end --measure held",
     ),
     "diff": (lambda snap: mr.diff(mr.open(STEP), snap, top=4), DEEPER, "--top 4"),
-    "fits": (lambda snap: mr.fits(snap, cards=(2**30, 2**28)), OOM, "--total-memory 1GiB,256MiB"),
     "fragmentation": (
         lambda snap: mr.fragmentation(snap, by="file", top=5),
         STEP,
@@ -74,7 +73,7 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
     "report": (lambda snap: mr.report(snap, total_memory=2**36), STEP, "--total-memory 64GiB"),
     "segments": (lambda snap: mr.segments(snap, top=3, device=0), STEP, "--top 3 --device 0"),
     "simulate": (
-        lambda snap: mr.simulate(snap, settings="max_split_size_mb:64", card_bytes=2**30),
+        lambda snap: mr.simulate(snap, settings="max_split_size_mb:64", total_memory=2**30),
         OOM,
         "--set max_split_size_mb:64 --total-memory 1GiB",
     ),

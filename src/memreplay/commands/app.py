@@ -60,7 +60,6 @@ COMMANDS = {
         "memreplay.commands.simulate.command",
         "The same run with other allocator settings, or another card.",
     ),
-    "fits": ("memreplay.commands.fits.command", "Which cards a program fits on."),
     "dryrun": (
         "memreplay.commands.dryrun.command",
         "The exact memory of a program, on a machine without a GPU.",

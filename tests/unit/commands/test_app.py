@@ -58,7 +58,10 @@ def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
         assert f"  {name:{width}}  {text}\n" in result.output
     assert "Examples:\n    memreplay snap.pkl " in result.output
     words = " ".join(result.output.split())
-    assert "0 fine, 1 a finding (gate, fits, leaks --fail, --strict), 2 wrong usage" in words
+    assert (
+        "0 fine, 1 a finding (gate, simulate --total-memory, leaks --fail, --strict), 2 wrong usage"
+        in words
+    )
     assert "4 a snapshot that is cut off, 5 nothing to be told (steps, leaks)." in words
 
 

@@ -58,7 +58,7 @@ def _changed(record: Any, changes: dict[str, Any]) -> Any:
 def _checked(field: Field, value: Any) -> Any:
     """The value of a choice, parsed and in range."""
     opt = field.opt
-    if field.many and isinstance(value, str):
+    if field.many and isinstance(value, (str, int)):
         value = (value,)
     if field.many and value is not None:
         found = [_one(field, one) for one in value]

@@ -65,6 +65,31 @@ Measures = Annotated[
 ]
 """Several kinds of bytes."""
 
+Cards = Annotated[
+    tuple[int, ...],
+    Opt(
+        "The memory of each card (80GiB,40GiB), of which CUDA itself takes some; says whether the"
+        " program fits.",
+        "SIZE,...",
+        flag="--total-memory",
+        parse=parse_sizes,
+        joined=True,
+        brief="The memory of each card, as 80GiB,40GiB.",
+    ),
+]
+"""The memory of several cards in bytes."""
+
+Settings = Annotated[
+    tuple[str, ...],
+    Opt(
+        "Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; the others stay as recorded.",
+        "KEY:VALUE,...",
+        flag="--set",
+        brief="Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF.",
+    ),
+]
+"""Allocator settings as PyTorch spells them."""
+
 At = Annotated[
     When | None,
     Opt(

@@ -145,7 +145,7 @@ def simulate(one: asked.SimulateArguments, asking: Asking) -> Lines:
             snapshot,
             selection,
             settings=one.settings,
-            card_bytes=total,
+            total_memory=() if total is None else total,
             change=change,
             search=one.search,
         )

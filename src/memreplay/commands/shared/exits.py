@@ -10,7 +10,7 @@ EXIT_CODES = (
 )
 # Of the program, whichever command it runs.
 ALL_EXIT_CODES = EXIT_CODES.replace(
-    "0 fine,", "0 fine, 1 a finding (gate, fits, leaks --fail, --strict),"
+    "0 fine,", "0 fine, 1 a finding (gate, simulate --total-memory, leaks --fail, --strict),"
 ).replace("that is cut off.", "that is cut off, 5 nothing to be told (steps, leaks).")
 # Of commands that have --strict.
 STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 untrusted numbers (--strict),")

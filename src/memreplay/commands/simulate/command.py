@@ -1,208 +1,170 @@
-"""`memreplay simulate`: the same program under other allocator settings, or on another card."""
+"""`memreplay simulate`: the same program under other allocator settings, or on other cards."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-import click
-from msgspec import Struct
+from msgspec.structs import replace
 
-from memreplay.commands.shared.asking import asks, selects_with_rules
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt
-from memreplay.commands.shared.exits import STRICT_EXIT_CODES
-from memreplay.commands.shared.filtering import filter_options
-from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import (
-    config_options,
-    file_argument,
-    force_option,
-    format_option,
-    reading_options,
-    set_option,
-    strict_option,
-    top_option,
-)
-from memreplay.commands.shared.output import byte_output, check_output, write
+from memreplay.commands.shared.output import Force, byte_output, check_output, write
 from memreplay.commands.shared.present import trust_code
-from memreplay.commands.shared.rendering import rendering
-from memreplay.commands.shared.size import SizeType
+from memreplay.commands.shared.showing import Shown, text_of
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.commands.simulate.find import SimulateOptions, report_of, simulations
+from memreplay.commands.simulate.result import SimulateReport
+from memreplay.commands.simulate.text import simulate_document
+from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.analysis.selecting.selection import Filters
     from memreplay.analysis.simulating.editing import Change
-    from memreplay.commands.simulate.result import SimulateReport
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
-
-class FactorType(click.FloatRange):
-    """A range that NaN, which is neither above nor below anything, is not in."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; a usage error where it is none, or out of range."""
-        found = super().convert(value, param, ctx)
-        if math.isnan(found):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return found
+DOES_NOT_FIT = 1
 
 
-class Asked(Struct, frozen=True):
-    """What to simulate, and how to show it."""
+class Changing(Options, frozen=True):
+    """What to change of the program itself, and of which allocations besides the filters."""
 
-    settings: str
-    total: int | None
-    search: bool
-    factor: float | None
-    left_out: bool
-    twice: bool
-    categories: tuple[str, ...]
-    saved: str | None
-    force: bool
-    fmt: str
+    scale: Annotated[
+        float | None,
+        Opt(
+            "Multiply the sizes of the chosen allocations by this: 0.5 for half the batch.",
+            "FACTOR",
+            least=0,
+            most=1000,
+            brief="Multiply chosen allocations: 0.5 for half the batch.",
+        ),
+    ] = None
+    leave_out: Annotated[bool, Opt("Leave the chosen allocations out.")] = False
+    checkpoint: Annotated[
+        bool,
+        Opt(
+            "Free the chosen allocations at once, and make them again when they are needed.",
+            brief="Make them again when they are needed.",
+        ),
+    ] = False
+    category: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Choose the allocations of this category (memreplay help categories). Repeat for"
+            " several.",
+            "NAME",
+            brief="Choose the allocations of this category.",
+        ),
+    ] = ()
+
+    def change(self, filters: Filters | None) -> Change | None:
+        """The change of the program; None for nothing. Raises UsageError for what makes no sense
+        together."""
+        chosen = bool(self.category) or filters is not None
+        asked = (self.scale is not None) + self.leave_out + self.checkpoint
+        if not asked:
+            if chosen:
+                raise UsageError(
+                    "what to do with the chosen allocations? give --scale, --leave-out or"
+                    " --checkpoint"
+                )
+            return None
+        if asked > 1:
+            raise UsageError("--scale, --leave-out and --checkpoint exclude each other")
+        if not chosen and self.scale is None:
+            raise UsageError(
+                "choose allocations, as by --category activations or --include model.py"
+            )
+        from memreplay.analysis.simulating.editing import Change  # late: it loads NumPy
+
+        factor = 0.0 if self.leave_out else 1.0 if self.scale is None else self.scale
+        return Change(
+            factor=factor, twice=self.checkpoint, filters=filters, categories=self.category
+        )
 
 
-@click.command(
+class Saving(Options, frozen=True):
+    """The simulation as a snapshot."""
+
+    save_snapshot: Annotated[
+        str | None,
+        Opt(
+            "Write what a recording of the simulation would have been, as a snapshot (compressed if"
+            " its name ends in .gz, .zst, .xz or .bz2).",
+            "OUT",
+            path="file",
+            brief="Write the simulated recording as a snapshot.",
+        ),
+    ] = None
+    force: Force = False
+
+    def check(self, file: str) -> None:
+        """Raise UsageError where the snapshot should not be written."""
+        if self.save_snapshot == "-":
+            raise UsageError("stdout has the report: give --save-snapshot a file's name")
+        if self.save_snapshot is not None:
+            check_output(self.save_snapshot, force=self.force, read=[file], binary=True)
+
+
+@as_command(
     "simulate",
-    cls=Command,
-    epilog=f"""\b
-Examples:
-  memreplay simulate snap.pkl --set expandable_segments:True
-  memreplay simulate snap.pkl --set max_split_size_mb:128 --total-memory 40GiB
-  memreplay simulate snap.pkl --search
-  memreplay simulate snap.pkl --scale 0.5 --category activations --total-memory 24GiB
-  memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl
-  memreplay simulate snap.pkl --search --format json | jq -r '.devices[] | .settings'
+    examples=(
+        "memreplay simulate snap.pkl --set expandable_segments:True",
+        "memreplay simulate snap.pkl --total-memory 40GiB,24GiB",
+        "memreplay simulate snap.pkl --search",
+        "memreplay simulate snap.pkl --smallest --json | jq '.devices[0].need.total_bytes'",
+        "memreplay simulate snap.pkl --scale 0.5 --category activations --total-memory 24GiB",
+        "memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl",
+    ),
+    exits={1: "does not fit on a card of --total-memory", 5: "no events to tell that by"},
+    without=("measure", "by", "pool", "stream"),
+    words={"top": "Show the N best settings of --search; 0 for all."},
+    rules=True,
+)
+def command(
+    file: File,
+    options: SimulateOptions,
+    changing: Changing,
+    saving: Saving,
+    selection: Selection,
+    reading: Reading,
+    shown: Shown,
+) -> int:
+    """The same run with other settings, or on another card.
 
-{STRICT_EXIT_CODES}""",
-)
-@file_argument
-@set_option
-@click.option(
-    "--total-memory",
-    "total",
-    type=SizeType(least=1),
-    metavar="SIZE",
-    help="The card's memory (40GiB), of which CUDA itself takes some; by default what the program"
-    " had in the recording.",
-)
-@click.option("--search", is_flag=True, help="Try some 30 settings, and show the best.")
-@click.option(
-    "--scale",
-    "factor",
-    type=FactorType(min=0, max=1000),
-    metavar="FACTOR",
-    help="Multiply the sizes of the chosen allocations by this: 0.5 for half the batch.",
-)
-@click.option("--leave-out", "left_out", is_flag=True, help="Leave the chosen allocations out.")
-@click.option(
-    "--checkpoint",
-    "twice",
-    is_flag=True,
-    help="Free the chosen allocations at once, and make them again when they are needed.",
-)
-@click.option(
-    "--category",
-    "categories",
-    multiple=True,
-    metavar="NAME",
-    help="Choose the allocations of this category (memreplay categories). Repeat for several.",
-)
-@filter_options
-@click.option(
-    "--save-snapshot",
-    "saved",
-    type=click.Path(dir_okay=False, readable=False, path_type=str),
-    metavar="OUT",
-    help="Write what a recording of the simulation would have been, as a snapshot (compressed if"
-    " its name ends in .gz, .zst, .xz or .bz2).",
-)
-@force_option
-@top_option
-@config_options
-@reading_options
-@strict_option
-@format_option
-@selects_with_rules
-@asks(Asked)
-def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
-    """The same run with other allocator settings, or another card.
-
-    Replays the requests and frees in FILE ('-' for standard input) on a model of PyTorch's caching
-    allocator with the settings of --set: what it would reserve, how often it would call the driver,
-    and which request would fail first, beside what was recorded. What --set leaves out stays as in
-    the recording. Without --set it simulates the recording's own settings, as a check. --scale,
-    --leave-out and --checkpoint change the program first: all allocations, or those that --category
-    and the filters choose. More: memreplay help simulate.
+    Replays FILE on a model of PyTorch's allocator: what it reserves, which request fails first, and
+    which cards it fits on, beside what was recorded. --scale, --leave-out and --checkpoint change
+    the program first, all of it or what --category and filters choose.
     """
-
-    if asked.saved == "-":
-        raise UsageError("stdout has the report: give --save-snapshot a file's name")
-    if asked.saved is not None:
-        check_output(asked.saved, force=asked.force, read=[file], binary=True)
-    change = change_of(asked, selection)
-    saving: list[Iterator[bytes]] = []
+    saving.check(file)
+    change = changing.change(selection.filters)
+    options = replace(options, change=change)
+    saved: list[Iterator[bytes]] = []
 
     def work() -> SimulateReport:
-        from memreplay.commands.simulate.find import report_of, simulations
-
         with opened(file, reading) as snapshot:
-            tried = simulations(
-                snapshot,
-                selection,
-                settings=asked.settings,
-                card_bytes=asked.total,
-                change=change,
-                search=asked.search,
-            )
-            if asked.saved is not None:
-                saving.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
-            return report_of(
-                snapshot,
-                tried,
-                card_bytes=asked.total,
-                search=asked.search,
-                strict=selection.strict,
-            )
+            tried = simulations(snapshot, selection, options)
+            if saving.save_snapshot is not None:
+                saved.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
+            return report_of(snapshot, tried, selection, options)
 
     report, exit_code = attempt(file, work)
     if report is None:
         return exit_code
-    for pieces in saving:
-        save(asked.saved or "", pieces)
-    render = rendering(asked.fmt, "simulate.text:simulate_document", top=selection.top)
-    write(render(report))
-    return trust_code(report, selection.strict)
-
-
-def change_of(asked: Asked, selection: Selection) -> Change | None:
-    """What to change of the program; None for nothing."""
-    chosen = bool(asked.categories) or selection.filters is not None
-    if asked.factor is None and not asked.left_out and not asked.twice:
-        if chosen:
-            raise UsageError(
-                "what to do with the chosen allocations? give --scale, --leave-out or --checkpoint"
-            )
-        return None
-    if (asked.factor is not None) + asked.left_out + asked.twice > 1:
-        raise UsageError("--scale, --leave-out and --checkpoint exclude each other")
-    if not chosen and asked.factor is None:
-        raise UsageError("choose allocations, as by --category activations or --include model.py")
-    from memreplay.analysis.simulating.editing import Change
-
-    factor = 0.0 if asked.left_out else 1.0 if asked.factor is None else asked.factor
-    return Change(
-        factor=factor, twice=asked.twice, filters=selection.filters, categories=asked.categories
-    )
+    for pieces in saved:
+        save(saving.save_snapshot or "", pieces)
+    write(text_of(report, shown, simulate_document, top=selection.top))
+    untrusted = trust_code(report, selection.strict)
+    return untrusted or (0 if all(device.fits for device in report.devices) else DOES_NOT_FIT)
 
 
 def pickled(snap: Snapshot, found: Mapping[int, Simulated]) -> Iterator[bytes]:
     """What a recording of these simulations would have been, a device each."""
-    from memreplay.export.snapshots.cutting import cut
+    from memreplay.export.snapshots.cutting import cut  # late: few save one
     from memreplay.snapshot.retold import retold
 
     return cut(retold(snap, found))[1]
@@ -210,7 +172,7 @@ def pickled(snap: Snapshot, found: Mapping[int, Simulated]) -> Iterator[bytes]:
 
 def save(path: str, pieces: Iterator[bytes]) -> None:
     """Write them to a file, which is never left half-written."""
-    from memreplay.io.packing import by_name, packed
+    from memreplay.io.packing import by_name, packed  # late, likewise
 
     named, packing = by_name(path)
     if named == "json":

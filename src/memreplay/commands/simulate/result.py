@@ -10,6 +10,40 @@ from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_allocator import Outcome
 
 
+class Need(Record, frozen=True, kw_only=True):
+    """What some settings need: with as much the program fits, and with 2 MiB less it does not."""
+
+    settings: str
+    """As PYTORCH_CUDA_ALLOC_CONF spells them; empty for PyTorch's defaults."""
+    total_bytes: int
+    """What the driver has to have for the program."""
+    exactness: Exactness
+    """Whether that is exact."""
+
+
+class Fit(Record, frozen=True, kw_only=True):
+    """Whether the program fits on one card."""
+
+    total_bytes: int
+    """The card's memory, as it was asked for."""
+    context_bytes: int | UnsetType = UNSET
+    """What of that is not the program's, as CUDA itself takes it: an estimate."""
+    fits: bool
+    """Whether no request fails with the settings that were asked about, and what was reserved
+    before the recording has room."""
+    simulated: Outcome
+    """What the allocator makes of the program there, up to where it runs out of memory."""
+    failed: FailedRequest | None
+    """The first request that fails; null if none does."""
+    stopped_event: int | None
+    """The event with whose request the simulation ends, as it did not fail in the recording; null
+    if it does not end before the recording."""
+    exactness: Exactness
+    """Whether that is exact."""
+    others: tuple[str, ...]
+    """Where it does not fit: other settings with which it would, of some 30, the best first."""
+
+
 class DeviceSimulation(OfBackend, frozen=True, kw_only=True):
     """One device's program, as it was recorded and as it was simulated."""
 
@@ -40,10 +74,24 @@ class DeviceSimulation(OfBackend, frozen=True, kw_only=True):
     """The event whose request fails here and did not in the recording: the simulation ends with it;
     null if there is none."""
     exactness: Exactness
+    """`exact` if all of this is, what is said of cards, too."""
     trusted: bool
     reasons: tuple[str, ...]
     candidates: tuple[Candidate, ...] | UnsetType = UNSET
     """With `--search`: all settings that were tried, the best first."""
+    need: Need | UnsetType = UNSET
+    """With `--smallest` or `--total-memory`, and without a change of the program: what these
+    settings need."""
+    least: Need | UnsetType = UNSET
+    """Likewise, what the settings need that need least, of some 30; the same if none needs less."""
+    cards: tuple[Fit, ...] | UnsetType = UNSET
+    """With `--smallest` or `--total-memory`: one for each card that was asked about, in the order
+    of the command line."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the program fits on all cards that were asked about."""
+        return self.cards is UNSET or all(card.fits for card in self.cards)
 
 
 class SimulateReport(

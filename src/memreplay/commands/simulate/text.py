@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
+from memreplay.commands.simulate.cards_text import besides, cards_blocks, fitting_words, need_pairs
 from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
 from memreplay.render.document import (
     Align,
@@ -43,17 +44,16 @@ def simulate_document(report: SimulateReport, *, top: int = 20) -> Document:
     if not report.devices:
         blocks.append(Note("nothing to simulate: the file has neither events nor segments"))
     for device in report.devices:
-        blocks += _section(device, top)
+        blocks += _section(device, top, last=device is report.devices[-1])
     return tuple(blocks)
 
 
-def _section(device: DeviceSimulation, top: int) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(device))]
+def _section(device: DeviceSimulation, top: int, *, last: bool) -> list[Block]:
+    first, *others = (*fitting_words(device), *_headline(device))
+    blocks: list[Block] = [Heading((f"device {device.device}: {first}", *others))]
     if not device.events:
-        return [
-            *blocks,
-            *notes_of(device),
-        ]
+        needs = need_pairs(device)
+        return [*blocks, *([Pairs(needs)] if needs else []), *notes_of(device)]
     blocks += [Pairs(_pairs(device)), _beside(device)]
     if device.failed is not None:
         blocks.append(_failed(device.failed))
@@ -61,19 +61,22 @@ def _section(device: DeviceSimulation, top: int) -> list[Block]:
         blocks.append(Note("the simulation ends there: nobody knows what the program does next"))
     if device.candidates is not UNSET:
         blocks += _tried(device.candidates, top)
+    blocks += cards_blocks(device)
+    # What is so for all of them is said once.
+    if last and (words := besides(device)):
+        blocks.append(Note(words))
     return [*blocks, *notes_of(device)]
 
 
 def _headline(device: DeviceSimulation) -> tuple[str, ...]:
     before, after = device.recorded.reserved_peak_bytes, device.simulated.reserved_peak_bytes
-    name = f"device {device.device}: "
     if not device.events:
-        return (f"{name}no events, so there is nothing to simulate",)
+        return ("no events, so there is nothing to simulate",)
     best = "at best " if device.candidates is not UNSET else ""
     if device.stopped_event is not None:
         events = count(device.first_event + device.events)
         at = f"out of memory at event {count(device.stopped_event)} of {events}"
-        return (f"{name}{best}{at}", "where the recording goes on")
+        return (f"{best}{at}", "where the recording goes on")
     phrases = [f"{best}reserves {size(after)} at the peak"]
     if before == after:
         phrases.append("as much as recorded")
@@ -82,7 +85,7 @@ def _headline(device: DeviceSimulation) -> tuple[str, ...]:
         phrases.append(f"{size(abs(after - before))} {less} than recorded")
     if device.recorded.ooms or device.simulated.ooms:
         phrases = [_failing(device.recorded.ooms, device.simulated.ooms), *phrases]
-    return (name + phrases[0], *phrases[1:])
+    return tuple(phrases)
 
 
 def _failing(before: int, after: int) -> str:
@@ -99,6 +102,7 @@ def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
         *changed,
         ("recorded", _setting(device.recorded_settings, device.recorded_total_bytes)),
         ("simulated", _setting(device.settings, device.total_bytes) + _context(device)),
+        *need_pairs(device),
         ("result", trust_label(device)),
     )
 

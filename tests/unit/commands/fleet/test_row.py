@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
@@ -76,7 +77,9 @@ def test_a_curve_of_parts_of_the_events() -> None:
 
 def test_cards_on_which_it_fits_or_not() -> None:
     with mr.open(ROOT / "examples" / "leaky_training.pkl.gz") as snap:
-        need = mr.fits(snap).devices[0].need.total_bytes
+        (device,) = mr.simulate(snap, smallest=True).devices
+        assert device.need is not UNSET
+        need = device.need.total_bytes
         card = need + snap.replay(0).context_bytes(need)
         (one,) = rank_row(snap, Selection(), (card, card - 2 * MIB)).devices
         assert [(fit.total_bytes, fit.fits, fit.exactness) for fit in one.cards] == [

@@ -174,7 +174,7 @@ def test_memory_runs_out_where_a_simulation_of_the_card_ends_too(noted: bool) ->
         snapshot["memreplay"] = {"cards": [{"name": "NVIDIA L4", "total_bytes": GIB}]}
     snap = mr.open(build.dump(snapshot))
     (device,) = leaks_report(snap, total_memory=None if noted else GIB).devices
-    (simulated,) = mr.simulate(snap, card_bytes=None if noted else GIB).devices
+    (simulated,) = mr.simulate(snap, total_memory=() if noted else GIB).devices
     assert device.runs_out is not None
     assert simulated.total_bytes is not None
     assert device.runs_out.total_bytes == GIB

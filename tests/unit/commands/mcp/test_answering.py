@@ -161,7 +161,9 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
             "simulate",
             {"file": OOM, "settings": "expandable_segments:True", "total_memory": "800MiB"},
             lambda: simulate_document(
-                mr.simulate(opened(OOM), settings="expandable_segments:True", card_bytes=800 << 20)
+                mr.simulate(
+                    opened(OOM), settings="expandable_segments:True", total_memory=800 << 20
+                )
             ),
         ),
         (

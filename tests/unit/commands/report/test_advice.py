@@ -193,7 +193,7 @@ def test_a_card_is_nearly_full_without_what_cuda_takes_of_it() -> None:
     (device,) = overview(mr.open(path), total_memory=card).devices
     assert device.usable_bytes == usable
     assert "near_full" in [one.name for one in device.advice]
-    (simulated,) = mr.simulate(mr.open(path), card_bytes=card).devices
+    (simulated,) = mr.simulate(mr.open(path), total_memory=card).devices
     assert simulated.total_bytes == device.usable_bytes
 
 

@@ -26,7 +26,7 @@ def opened(capacity: int = 80 * GIB) -> mr.Snapshot:
 def test_a_device_says_what_its_replay_says() -> None:
     snap = opened()
     replay = snap.replay()
-    found = simulate_report(snap, settings=EXPANDABLE, total_bytes=GIB)
+    found = simulate_report(snap, settings=EXPANDABLE, program_memory=(GIB,))
     (one,) = found.devices
     assert (found.file, found.truncated) == (snap.file, False)
     assert (one.device, one.first_event, one.events) == (0, 0, replay.events)
@@ -42,7 +42,7 @@ def test_a_device_says_what_its_replay_says() -> None:
 
 
 def test_what_ends_early() -> None:
-    (one,) = simulate_report(opened(), total_bytes=271 * MIB).devices
+    (one,) = simulate_report(opened(), program_memory=(271 * MIB,)).devices
     assert one.failed is not None
     assert one.stopped_event == one.failed.event_index == one.simulated.failed_event
     assert one.failed.asked_by.frames[0].function == "attention"
@@ -75,7 +75,7 @@ def test_a_search_has_the_best_first() -> None:
 
 def test_a_search_changes_what_was_set() -> None:
     (one,) = simulate_report(
-        opened(), settings="per_process_memory_fraction:0.9", total_bytes=GIB, search=True
+        opened(), settings="per_process_memory_fraction:0.9", program_memory=(GIB,), search=True
     ).devices
     assert one.candidates is not UNSET
     other = [each for each in one.candidates if "fraction:0.9" not in each.settings]

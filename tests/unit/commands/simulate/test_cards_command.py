@@ -1,4 +1,4 @@
-"""Tests of commands/fits/command.py, on small files."""
+"""Tests of commands/simulate/command.py: cards, on small files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> str:
 
 
 def ask(runner: CliRunner, *options: str, data: bytes | None = None) -> Result:
-    return runner.invoke(app, ["fits", *options], input=data)
+    return runner.invoke(app, ["simulate", *options], input=data)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,10 @@ def test_the_exit_code_says_whether_it_fits(
 def test_json_is_the_report(runner: CliRunner, path: str) -> None:
     done = ask(runner, path, "--total-memory", "1GiB,271MiB", "--format", "json")
     found = json.loads(done.stdout)
-    check_against("fits-1.json", found)
-    assert found == json.loads(mr.to_json(mr.fits(mr.open(path), cards=(GIB, 271 * MIB))))
+    check_against("simulate-1.json", found)
+    assert found == json.loads(
+        mr.to_json(mr.simulate(mr.open(path), total_memory=(GIB, 271 * MIB)))
+    )
     assert [card["fits"] for card in found["devices"][0]["cards"]] == [True, False]
 
 
@@ -88,7 +90,8 @@ def test_wrong_usage_is_one_line(
 def test_from_standard_input(runner: CliRunner) -> None:
     done = ask(runner, "-", "--total-memory", "100MiB", data=build.dump(scattered()))
     assert done.exit_code == 1
-    assert "needs 290.0 MiB, does not fit on 100.0 MiB, exact" in done.stdout
+    assert "device 0: does not fit on 100.0 MiB, " in done.stdout
+    assert "needs      290.0 MiB for the program" in done.stdout
 
 
 def test_a_file_that_is_cut_off_or_not_there(runner: CliRunner, tmp_path: Path) -> None:
@@ -131,4 +134,4 @@ def test_real_recordings_fit_on_a_screen(
     if width == 160:  # JSON has no width
         return
     found = json.loads(ask(runner, str(corpus_file), *options, "--format", "json").stdout)
-    check_against("fits-1.json", found)
+    check_against("simulate-1.json", found)

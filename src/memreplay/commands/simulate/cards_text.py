@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from memreplay.analysis.simulating.records import FailedRequest
-from memreplay.commands.fits.result import DeviceFits, Fit, FitsReport
-from memreplay.render.document import (
-    Align,
-    Below,
-    Block,
-    Document,
-    Heading,
-    Note,
-    Pairs,
-    Place,
-    Row,
-    Table,
-)
+from memreplay.commands.simulate.result import DeviceSimulation, Fit
+from memreplay.render.document import Align, Below, Block, Note, Place, Row, Table
 from memreplay.render.holders import coded_row
-from memreplay.render.reasons import notes_of
 from memreplay.render.simulations import (
     NOT_EXACT,
     SETTINGS_WIDTH,
@@ -25,80 +15,77 @@ from memreplay.render.simulations import (
     settings_lines,
     settings_words,
 )
-from memreplay.render.trust import label_of
 from memreplay.render.units import count, counted, size, sizes
 
 Words = dict[int, str]  # how sizes are written, so that those that differ look different
 
-BESIDES = "CUDA itself takes some hundred MiB of a card besides, and other processes theirs"
+BESIDES = "leave a few hundred MiB for the CUDA context and other processes"
 
 
-def fits_document(report: FitsReport) -> Document:
-    """A section a device: what it needs at least, and a row for each card that was asked about."""
-    blocks: list[Block] = [Heading((Place(file=report.file),))]
-    if not report.devices:
-        blocks.append(Note("nothing to simulate: the file has neither events nor segments"))
-    for device in report.devices:
-        # What is so for all of them is said once.
-        last = device is report.devices[-1]
-        blocks += _section(device, _besides(device) if last else "")
-    return tuple(blocks)
+def cards_words(device: DeviceSimulation) -> Words:
+    """How the sizes of a device's cards, and of what it needs, are written."""
+    sized = [one.total_bytes for one in (device.need, device.least) if one is not UNSET]
+    sized += [card.total_bytes for card in device.cards or ()]
+    return dict(zip(sized, sizes(*sized), strict=True))
 
 
-def _besides(device: DeviceFits) -> str:
-    """What is not the program's."""
-    taken = {one.context_bytes for one in device.cards if one.context_bytes}
+def fitting_words(device: DeviceSimulation) -> tuple[str, ...]:
+    """`fits on 2 of 4 cards`; nothing if no card was asked about."""
+    cards = device.cards or ()
+    fitting = sum(card.fits for card in cards)
+    if not cards:
+        return ()
+    if len(cards) == 1:
+        on = size(cards[0].total_bytes)
+        return (f"{'fits' if fitting else 'does not fit'} on {on}",)
+    if fitting == len(cards):
+        return (f"fits on all {len(cards)} cards",)
+    return (f"fits on {fitting or 'none'} of {len(cards)} cards",)
+
+
+def need_pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
+    """How much memory the program needs, and how much with the best settings."""
+    if device.need is UNSET or device.least is UNSET:
+        return ()
+    words = cards_words(device)
+    need, least = device.need.total_bytes, device.least.total_bytes
+    about = "" if device.need.exactness == "exact" else NOT_EXACT
+    needs = f"{about}{words[need]} for the program, with these settings"
+    at_best = "no less with any of some 30 other settings"
+    if least < need:
+        about = "" if device.least.exactness == "exact" else NOT_EXACT
+        with_ = settings_words(device.least.settings)
+        at_best = f"{about}{words[least]}, {size(need - least)} less, with {with_}"
+    return (("needs", needs), ("at best", at_best))
+
+
+def cards_blocks(device: DeviceSimulation) -> list[Block]:
+    """A row a card: whether it fits, at what cost, or which settings would do; then who asked for
+    what fails there. Of a single card the simulation itself says most of that."""
+    cards = device.cards or ()
+    if not cards or (len(cards) == 1 and cards[0].fits):
+        return []
+    words = cards_words(device)
+    blocks: list[Block] = [_cards(cards, words)]
+    if len(cards) > 1:
+        blocks += _failures(cards, words)
+    if any(card.exactness != "exact" for card in cards):
+        blocks.append(Note(f"{NOT_EXACT} before what is an estimate"))
+    return blocks
+
+
+def besides(device: DeviceSimulation) -> str:
+    """What is not the program's; empty if a simulation of one card says it."""
+    if device.cards is UNSET or len(device.cards) == 1:
+        return ""
+    cards = device.cards
+    taken = {one.context_bytes for one in cards if one.context_bytes}
     if not taken:
         return BESIDES
     listed = f"{size(max(taken))} of each card"
     if len(taken) > 1:
         listed = f"{size(min(taken))} to {size(max(taken))} of these cards"
     return f"CUDA itself takes {listed}, which is subtracted (an estimate)"
-
-
-def _section(device: DeviceFits, note: str) -> list[Block]:
-    sized = [device.need.total_bytes, device.least.total_bytes]
-    sized += [card.total_bytes for card in device.cards]
-    words = dict(zip(sized, sizes(*sized), strict=True))
-    blocks: list[Block] = [Heading(_headline(device, words)), Pairs(_pairs(device, words))]
-    if device.cards:
-        blocks.append(_cards(device.cards, words))
-    blocks += _failures(device.cards, words)
-    if any(card.exactness != "exact" for card in device.cards):
-        blocks.append(Note(f"{NOT_EXACT} before what is an estimate"))
-    if note:
-        blocks.append(Note(note))
-    return [*blocks, *notes_of(device)]
-
-
-def _headline(device: DeviceFits, words: Words) -> tuple[str, ...]:
-    said = f"device {device.device}: needs {words[device.need.total_bytes]}"
-    if not device.events:
-        said = f"device {device.device}: no events, and needs what was there at the start"
-    cards = device.cards
-    fitting = sum(card.fits for card in cards)
-    if len(cards) == 1:
-        on = f"{'fits' if fitting else 'does not fit'} on {words[cards[0].total_bytes]}"
-    elif fitting == len(cards):
-        on = f"fits on all {len(cards)} cards"
-    else:
-        on = f"fits on {fitting or 'none'} of {len(cards)} cards"
-    trust = label_of(device.need.exactness, device.reasons, device.events)
-    return (said, *((on,) if cards else ()), trust)
-
-
-def _pairs(device: DeviceFits, words: Words) -> tuple[tuple[str, str], ...]:
-    need, least = device.need.total_bytes, device.least.total_bytes
-    unknown = device.recorded_settings is None and not device.settings
-    pairs = [("settings", settings_words(None if unknown else device.settings))]
-    if device.settings != (device.recorded_settings or ""):
-        pairs.append(("recorded", settings_words(device.recorded_settings)))
-    at_best = "no less with any of some 30 other settings"
-    if least < need:
-        about = "" if device.least.exactness == "exact" else NOT_EXACT
-        with_ = settings_words(device.least.settings)
-        at_best = f"{about}{words[least]}, {size(need - least)} less, with {with_}"
-    return (*pairs, ("at best", at_best))
 
 
 def _cards(cards: tuple[Fit, ...], words: Words) -> Table:

@@ -1,13 +1,15 @@
-"""Tests of commands/fits/find.py."""
+"""Tests of commands/simulate/cards.py."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from msgspec import UNSET
 
 import memreplay as mr
 from memreplay.analysis.simulating.fitting import smallest
-from memreplay.commands.fits.find import fits_report
+from memreplay.commands.simulate.find import simulate_report
 from memreplay.snapshot.alloc_conf import changed_settings, spelled
 from memreplay.snapshot.cards import context_bytes
 from tests import build
@@ -21,9 +23,15 @@ def opened(capacity: int = 80 * GIB) -> mr.Snapshot:
     return mr.open(build.dump(scattered(capacity)))
 
 
+def device(snap: mr.Snapshot, **options: Any) -> Any:
+    """What a simulation says of the only device."""
+    (one,) = simulate_report(snap, **options).devices
+    return one
+
+
 def test_what_is_needed() -> None:
     snap = opened()
-    (one,) = fits_report(snap).devices
+    one = device(snap, smallest=True)
     assert (one.device, one.first_event, one.events) == (0, 0, 100)
     assert (one.settings, one.recorded_settings, one.cards) == ("", "", ())
     assert (one.need.settings, one.need.total_bytes) == ("", 290 * MIB)
@@ -37,7 +45,7 @@ def test_it_is_what_is_found_of_the_replay(text: str) -> None:
     snap = mr.open(build.dump(mixed(4)))
     replay = snap.replay()
     start = changed_settings(replay.settings, text)
-    (one,) = fits_report(snap, settings=text).devices
+    one = device(snap, settings=text, smallest=True)
     assert one.settings == one.need.settings == text
     assert one.need.total_bytes == smallest(replay, start).total_bytes
     least = least_of(replay, start)
@@ -49,7 +57,7 @@ def test_it_is_what_is_found_of_the_replay(text: str) -> None:
 
 def test_cards_in_their_order() -> None:
     totals = (271 * MIB, 290 * MIB, 288 * MIB, 199 * MIB, GIB)
-    (one,) = fits_report(opened(), totals=totals).devices
+    one = device(opened(), program_memory=totals)
     assert tuple(card.total_bytes for card in one.cards) == totals
     assert [card.fits for card in one.cards] == [False, True, False, False, True]
     for card in one.cards:
@@ -64,14 +72,14 @@ def test_cards_in_their_order() -> None:
 
 def test_other_settings_are_those_that_fit() -> None:
     snap = opened()
-    (one,) = fits_report(snap, totals=(250 * MIB,)).devices
+    one = device(snap, program_memory=(250 * MIB,))
     replay = snap.replay()
     for text in one.cards[0].others:
         assert replay.simulate(text, total_bytes=250 * MIB).fits
 
 
 def test_what_failed_in_the_recording_has_to_succeed() -> None:
-    (one,) = fits_report(opened(240 * MIB), totals=(240 * MIB,)).devices
+    one = device(opened(240 * MIB), program_memory=(240 * MIB,))
     # Two of five were served; nobody has what the others get for longer than the request.
     assert one.need.total_bytes == (200 + 3 * 18) * MIB
     assert (one.cards[0].fits, one.cards[0].simulated.ooms) == (False, 3)
@@ -83,7 +91,7 @@ def test_what_failed_in_the_recording_has_to_succeed() -> None:
 
 def test_what_was_there_before_is_needed() -> None:
     snap = mr.open(build.dump(scattered()), start=60)
-    (one,) = fits_report(snap, totals=(198 * MIB,)).devices
+    one = device(snap, program_memory=(198 * MIB,))
     assert one.need.total_bytes == 290 * MIB
     assert one.reasons == ("began_with_memory", "start_too_large")
     (card,) = one.cards
@@ -92,17 +100,17 @@ def test_what_was_there_before_is_needed() -> None:
 
 def test_what_is_no_device_and_no_setting() -> None:
     with pytest.raises(mr.UsageError, match="no device 1"):
-        fits_report(opened(), device=1)
+        simulate_report(opened(), device=1)
     with pytest.raises(mr.UsageError, match="there is no allocator setting"):
-        fits_report(opened(), settings="a:b")
+        simulate_report(opened(), settings="a:b")
 
 
 def test_without_events_no_card_is_judged() -> None:
     """A gate that passes on nothing is none."""
     snap = mr.open(build.dump({"segments": [], "device_traces": []}))
-    assert fits_report(snap).devices == ()
+    assert simulate_report(snap, smallest=True).devices == ()
     with pytest.raises(mr.NothingToTellError, match="no events"):
-        fits_report(snap, totals=(GIB,))
+        simulate_report(snap, program_memory=(GIB,))
 
 
 @pytest.mark.parametrize("bytes_", [250 * MIB, 290 * MIB, 300 * MIB, GIB])
@@ -110,7 +118,7 @@ def test_totals_are_what_the_program_has_and_cards_have_a_context_too(bytes_: in
     snap = opened()
     context = context_bytes(bytes_)
     asked = (bytes_, bytes_ - context)
-    (one,) = mr.fits(snap, totals=asked, cards=(bytes_,)).devices
+    one = device(snap, program_memory=asked, total_memory=(bytes_,))
     total, less, card = one.cards
     assert (total.total_bytes, total.context_bytes) == (bytes_, UNSET)
     assert (card.total_bytes, card.context_bytes) == (bytes_, context)
@@ -118,19 +126,19 @@ def test_totals_are_what_the_program_has_and_cards_have_a_context_too(bytes_: in
     # A card is as good as what it leaves for the program.
     assert (card.fits, card.failed, card.simulated) == (less.fits, less.failed, less.simulated)
     for fit, usable in ((total, bytes_), (card, bytes_ - context)):
-        (simulated,) = mr.simulate(snap, total_bytes=usable).devices
+        (simulated,) = mr.simulate(snap, program_memory=(usable,)).devices
         assert fit.fits == (simulated.failed is None)
         assert fit.simulated == simulated.simulated
 
 
 def test_a_card_that_is_named_twice_counts_once() -> None:
-    (one,) = fits_report(opened(), totals=(GIB, GIB)).devices
+    one = device(opened(), program_memory=(GIB, GIB))
     assert [card.total_bytes for card in one.cards] == [GIB]
 
 
 def test_what_is_an_estimate_is_said_of_each() -> None:
     """A part of the card: of what nobody knows."""
     settings = "per_process_memory_fraction:0.5"
-    (one,) = fits_report(opened(), totals=(GIB,), settings=settings).devices
+    one = device(opened(), program_memory=(GIB,), settings=settings)
     assert (one.need.exactness, one.cards[0].exactness, one.exactness) == ("estimated",) * 3
     assert one.reasons == ("card_inferred",)
