@@ -58,7 +58,7 @@ COMMANDS = {
     "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
     "simulate": (
         "memreplay.commands.simulate.command",
-        "The same run with other allocator settings, or another card.",
+        "The same run with other settings, or on another card.",
     ),
     "dryrun": (
         "memreplay.commands.dryrun.command",
