@@ -92,7 +92,7 @@ SECTIONS = {
         *("summary", "peak", "at", "timeline", "oom", "leaks", "steps", "diff", "fragmentation"),
         *("segments", "allocations", "modules", "categories"),
     ),
-    "Plan": ("simulate", "fits", "dryrun"),
+    "Plan": ("simulate", "dryrun"),
     "Record": ("record",),
     "CI and fleets": ("gate", "baseline", "fleet", "watch"),
     "Export": ("export", "slice", "convert", "dump", "sql", "mcp"),
