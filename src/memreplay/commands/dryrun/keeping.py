@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.errors import UsageError
 from memreplay.io.packing import FORMATS, PACKINGS, by_name, packed
+from memreplay.io.whole import give_name
 
 if TYPE_CHECKING:
     from memreplay.dryrun.launch import Ended
@@ -91,7 +92,7 @@ def _keep(made: Path, path: str, *, force: bool) -> None:
     if not force and os.path.exists(path):
         raise FileExistsError(path)
     if packing is None:
-        os.replace(made, os.path.realpath(path))  # not a link to it
+        give_name(str(made), path)
         return
     with open(made, "rb") as raw, byte_output(path) as out, packed(out, packing) as plain:
         shutil.copyfileobj(raw, plain, 1 << 20)

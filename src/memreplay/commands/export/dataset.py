@@ -18,7 +18,7 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.commands.export.options import Export
-    from memreplay.commands.shared.folder import Folder
+    from memreplay.io.whole_files import Folder
 
 # `host-node7`, `host=node7`, `hostname_node7`; a name ends at the next part of the file's name.
 _HOST = re.compile(r"host(?:name)?[-_=. ]([A-Za-z0-9][A-Za-z0-9-]*)", re.IGNORECASE)

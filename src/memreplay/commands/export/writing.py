@@ -20,8 +20,8 @@ from memreplay.snapshot.model import MEASURES
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.commands.export.options import Export
-    from memreplay.commands.shared.folder import Folder
     from memreplay.export.tables import Table
+    from memreplay.io.whole_files import Folder
     from memreplay.snapshot.snapshot import Snapshot
 
     Write = Callable[[Table, IO[bytes]], None]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from memreplay.commands.shared.folder import Folder, folder_output
+from memreplay.commands.shared.folder import folder_output
 from memreplay.errors import UsageError
+from memreplay.io.whole_files import Folder
 
 NAMES = ("a.csv", "b.csv", "sub/rank=0/c.csv", "new/er/d.csv", "e.csv")
 
