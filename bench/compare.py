@@ -78,7 +78,7 @@ OWN = (
     ("peak", "--tree"),
     ("peak", "--include", "forward"),
     ("report",),
-    ("categories",),
+    ("peak", "--rules"),
     ("diff", "FILE"),
     ("timeline",),
     ("gate", "--max-peak", "1TiB"),

@@ -183,7 +183,7 @@ def check_commands(demo: Demo) -> None:
         ["at", "100"],
         ["timeline"],
         ["allocations"],
-        ["categories"],
+        ["peak", "--by", "category", "--rules"],
         ["segments"],
         ["steps"],
         ["fragmentation"],

@@ -38,7 +38,6 @@ SECTIONS = {
         "at",
         "timeline",
         "allocations",
-        "categories",
         "modules",
         "diff",
         "fleet",

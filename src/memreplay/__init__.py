@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from memreplay.analysis.simulating.editing import Change
     from memreplay.commands.allocations.find import allocations_report as allocations
     from memreplay.commands.at.find import at_report as at
-    from memreplay.commands.categories.find import categories_report as categories
     from memreplay.commands.diff.find import diff_report as diff
     from memreplay.commands.fleet.calling import fleet
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
@@ -88,7 +87,6 @@ _HOME = {
     "allocations": "commands.allocations.find:allocations_report",
     "at": "commands.at.find:at_report",
     "baseline": "analysis.comparing.baseline:baseline_of",
-    "categories": "commands.categories.find:categories_report",
     "diff": "commands.diff.find:diff_report",
     "estimate": "recording.estimate",
     "estimating": "recording.estimate",
@@ -142,7 +140,6 @@ __all__ = [
     "allocations",
     "at",
     "baseline",
-    "categories",
     "diff",
     "estimate",
     "estimating",

@@ -92,7 +92,7 @@ SCENARIOS = (
     Scenario("at", "at {in}/snap.pkl.gz end --list"),
     Scenario("timeline", "timeline {in}/snap.pkl.gz"),
     Scenario("allocations", "allocations {in}/snap.pkl.gz"),
-    Scenario("categories", "categories {in}/snap.pkl.gz"),
+    Scenario("rules", "peak {in}/snap.pkl.gz --rules"),
     Scenario("modules", "modules {in}/small.pickle"),
     Scenario("segments", "segments {in}/snap.pkl.gz"),
     Scenario("watch", "watch {in}/ranks --once", many=True),

@@ -21,8 +21,6 @@ from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import AtOptions, at_report
 from memreplay.commands.at.text import at_document
-from memreplay.commands.categories.find import categories_report
-from memreplay.commands.categories.text import categories_document
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.diff.text import diff_document
 from memreplay.commands.explore.rows.changes import Flow
@@ -162,8 +160,8 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(
-            lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
-            categories_document,
+            lambda: at_report(snap, when, measure=of_blocks, caught=True, top=top),
+            at_document,
             render_json,
         ),
         Asked(

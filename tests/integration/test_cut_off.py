@@ -76,7 +76,7 @@ def test_what_is_known_has_been_read(whole: bytes) -> None:
     "command",
     [
         *("summary", "report", "peak", "oom", "fits", "simulate", "timeline", "segments"),
-        *("allocations", "leaks", "steps", "categories", "fragmentation"),
+        *("allocations", "leaks", "steps", "fragmentation"),
         *("at", "export"),
     ],
 )

@@ -76,7 +76,13 @@ QUERIES = (
 )
 # What else is asked, so that each text is shown somewhere.
 MORE: dict[str, list[list[str]]] = {
-    "peak": [[], ["--tree"], ["--peaks", "2", "--all-frames"], *(["--by", one] for one in WAYS)],
+    "peak": [
+        [],
+        ["--tree"],
+        ["--rules"],
+        ["--peaks", "2", "--all-frames"],
+        *(["--by", one] for one in WAYS),
+    ],
     "at": [
         ["peak", "--list"],
         ["--annotations"],
@@ -85,7 +91,6 @@ MORE: dict[str, list[list[str]]] = {
     ],
     "timeline": [[], ["--by", "stack"], ["--by", "category"], ["--by", "module"]],
     "allocations": [[], ["--by", "file"], ["--by", "module", "--temporary", "3"]],
-    "categories": [[], ["--over-time"]],
     "diff": [[], ["--all", "--all-frames"], ["--by", "function"], ["--by", "module"]],
     "gate": [
         ["--max-peak", "1B"],

@@ -148,7 +148,7 @@ def values(snap: mr.Snapshot, other: mr.Snapshot) -> Iterator[object]:
     yield replay.measure("requested")
     for way in WAYS:
         yield mr.peak(snap, by=way)
-    for name in ("summary", "report", "peak", "allocations", "categories", "oom", "steps", "leaks"):
+    for name in ("summary", "report", "peak", "allocations", "oom", "steps", "leaks"):
         yield getattr(mr, name)(snap)
     for name in ("modules", "fragmentation", "segments", "timeline", "simulate", "fits"):
         yield getattr(mr, name)(snap)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import memreplay as mr
 import memreplay._core as _core
+from memreplay.analysis.caught.records import RulesCaught
 from memreplay.analysis.trust.ring import dropped_events, overflowed
 from memreplay.analysis.trust.trust import verdict
 from memreplay.snapshot.model import MEASURES, MeasureName
@@ -299,8 +300,9 @@ def _categories(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
     for moment, sums in truth["categories"]:
         at = events[moment]
         assert at is not None
-        device = mr.categories(snap, when=mr.When("event", at)).devices[0]
+        caught = mr.at(snap, mr.When("event", at), caught=True).devices[0].caught
+        assert isinstance(caught, RulesCaught)
         for name, n_bytes in sums.items():
             category = name.replace("_", " ")
-            found = sum(rule.bytes for rule in device.rules if rule.category == category)
+            found = sum(rule.bytes for rule in caught.rules if rule.category == category)
             yield Figure(f"categories at {at}: {category}", n_bytes, found)

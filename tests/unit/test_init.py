@@ -40,11 +40,6 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         STEP,
         "500 end --top 2 --list",
     ),
-    "categories": (
-        lambda snap: mr.categories(snap, when=mr.When("end"), measure="held"),
-        STEP,
-        "--at end --measure held",
-    ),
     "diff": (lambda snap: mr.diff(mr.open(STEP), snap, top=4), DEEPER, "--top 4"),
     "fragmentation": (
         lambda snap: mr.fragmentation(snap, by="file", top=5),

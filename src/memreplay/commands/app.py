@@ -34,10 +34,6 @@ COMMANDS = {
         "memreplay.commands.allocations.command",
         "What was allocated over the recording, and for how long.",
     ),
-    "categories": (
-        "memreplay.commands.categories.command",
-        "What each category rule caught.",
-    ),
     "modules": ("memreplay.commands.modules.command", "What each module holds."),
     "diff": ("memreplay.commands.diff.command", "What changed between two snapshots."),
     "fleet": (
@@ -90,12 +86,12 @@ SECTIONS = {
     "Start here": ("report", "view", "explore"),
     "Look deeper": (
         *("summary", "peak", "at", "timeline", "oom", "leaks", "steps", "diff", "fragmentation"),
-        *("segments", "allocations", "modules", "categories"),
+        *("segments", "allocations", "modules"),
     ),
     "Plan": ("simulate", "dryrun"),
     "Record": ("record",),
-    "CI and fleets": ("gate", "baseline", "fleet", "watch"),
-    "Export": ("export", "slice", "convert", "dump", "sql", "mcp"),
+    "CI and fleets": ("gate", "fleet", "watch"),
+    "Export": ("export", "sql", "mcp"),
     "Help": ("help", "completion"),
 }
 # What a file without a command is read for.

@@ -76,7 +76,7 @@ def test_all_say_the_same(name: str, tmp_path: Path) -> None:
 
     report = text("report", str(file))
     assert f", {label} trust {sentence}" in report
-    for command in ("peak", "at", "categories", "timeline", "allocations"):
+    for command in ("peak", "at", "timeline", "allocations"):
         more = ["peak"] if command == "at" else []
         said = text(command, str(file), *more)
         if command in ("timeline", "allocations") and not events:

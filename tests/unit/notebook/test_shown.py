@@ -68,7 +68,6 @@ ASKED: dict[str, Callable[[mr.Snapshot], Any]] = {
     "fragmentation": mr.fragmentation,
     "oom": mr.oom,
     "simulate": lambda snap: mr.simulate(snap, settings="expandable_segments:True"),
-    "categories": mr.categories,
     "gate": lambda snap: mr.gate(snap, max_peak="1MiB", allow_untrusted=True),
     "baseline": lambda snap: mr.baseline(mr.open(EXAMPLES / "serving_oom.pkl.gz")),
     "leaks": lambda snap: mr.leaks(mr.open(EXAMPLES / "leaky_training.pkl.gz")),

@@ -31,9 +31,11 @@ Moments = Annotated[tuple[When, ...], Arg("[WHEN]...", required=False, parse=par
         "memreplay at snap.pkl --annotations",
         "memreplay at snap.pkl 0x7f12a0000000",
         "memreplay at snap.pkl start end --measure held",
+        "memreplay at snap.pkl end --by category --rules",
         "memreplay at snap.pkl end --list --top 0 --json > live.json",
     ),
     screen=True,
+    rules=True,
     after=f"WHEN is {WHEN_FORMS}.",
 )
 def command(

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 import memreplay._core as _core
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
+from memreplay.analysis.caught.catching import WithRules, catching, rules_caught
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve
 from memreplay.analysis.moments.records import DeviceStages
@@ -55,6 +56,7 @@ class AtOptions(TreeOptions, frozen=True):
             brief="Show all annotations, with the peak within each.",
         ),
     ] = False
+    caught: WithRules = False
 
 
 @takes(selection=Selection, options=AtOptions)
@@ -68,13 +70,15 @@ def at_report(
 
     Each `when` is a When or a text: "peak:2", "oom", "step:3", "1.5s", an event's number, the
     name of an annotation, an address (docs/at.md). `tree` asks for a tree of calls in place of
-    groups, `listed` for single allocations, `annotations` for the usage at every annotation, too,
-    `top` of them. With `fold` stacks that differ in plumbing alone are one group.
+    groups, `listed` for single allocations, `caught` for what each rule of categories caught,
+    `annotations` for the usage at every annotation, too, `top` of them. With `fold`
+    stacks that differ in plumbing alone are one group.
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
     """
     moments = [parsed_when(one) for one in ([when] if isinstance(when, (str, When)) else when)]
     options.check(selection)
+    rules = catching(snap, selection) if options.caught else None
     by = fitting_by(selection.measure, selection.by, asked_for=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
     if options.listed and selection.measure == "reserved":
@@ -92,7 +96,7 @@ def at_report(
         missing += errors
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
             if not isinstance(event, str):
-                held = _Held(usage, moment, event, grouper, trust)
+                held = _Held(usage, moment, event, (grouper, rules), trust)
                 found.append(_device_at(held, selection.top, options))
     annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
     if options.annotations:
@@ -134,13 +138,14 @@ class _Held(NamedTuple):
     usage: Usage
     moment: When
     event: int
-    grouper: Grouper
+    groupers: tuple[Grouper, Grouper | None]
+    """Of its groups; of what the rules of categories caught, where that is asked for."""
     trust: Verdict
 
 
 def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
     """The live set of one device after one event."""
-    usage, when, event, grouper, trust = held
+    usage, when, event, (grouper, rules), trust = held
     replay = usage.replay
     groups, total, count, parts = grouper.holders(usage, event, top)
     live = usage.bytes_at(event)
@@ -174,6 +179,7 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
         allocations=allocations,
         stacks=stacks,
         found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
+        caught=UNSET if rules is None else rules_caught(usage, event, rules, top),
         tree=call_tree(usage, event, grouper, options) if options.tree else UNSET,
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.caught.records import RulesCaught
 from memreplay.analysis.moments.records import DeviceStages
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.snapshot.model import (
@@ -122,6 +123,8 @@ class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
     found: FoundAllocation | UnsetType = UNSET
     """Of an address: the allocation that it was in."""
     tree: CallTree | UnsetType = UNSET
+    caught: RulesCaught | UnsetType = UNSET
+    """With `--rules`: what each rule of categories caught."""
 
 
 class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):

@@ -10,6 +10,7 @@ from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.moments.records import DeviceStages
 from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation, Stack
 from memreplay.render.calltree import tree_table
+from memreplay.render.caught import caught_blocks, caught_words
 from memreplay.render.document import (
     Block,
     Document,
@@ -114,6 +115,8 @@ def _section(found: DeviceAt, report: AtReport, all_frames: bool) -> list[Block]
         blocks += holder_tables(found, found.live_bytes, report.by, all_frames=all_frames)
     else:
         blocks += tree_table(found.tree, found.live_bytes)
+    if found.caught is not UNSET:
+        blocks += caught_blocks(found.caught, found.live_bytes, all_frames=all_frames)
     if found.allocations and found.stacks:
         blocks.append(_allocations_table(found, found.allocations, found.stacks, all_frames))
     return [*blocks, *notes_of(found)]
@@ -142,6 +145,8 @@ def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
     pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
     if found.measure != "reserved":
         pairs.append(("live", counted(found.live_count, "block")))
+    if found.caught is not UNSET:
+        pairs.append(("categories", caught_words(found.caught)))
     return tuple(pairs)
 
 

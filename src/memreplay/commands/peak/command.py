@@ -22,6 +22,7 @@ from memreplay.commands.shared.source import Reading, opened
         "memreplay peak snap.pkl --device 0 --all-frames | less",
         "memreplay peak snap.pkl --measure reserved --by pool",
         "memreplay peak snap.pkl --measure held --peaks 5 --strict",
+        "memreplay peak snap.pkl --by category --rules --config memreplay.toml",
         "memreplay peak snap.pkl --top 0 --json > peak.json",
     ),
     screen=True,

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from memreplay.analysis.annotations.spans import open_at, spans
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
+from memreplay.analysis.caught.catching import WithRules, catching, rules_caught
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.selecting.answering import takes
@@ -36,6 +37,7 @@ class PeakOptions(TreeOptions, frozen=True):
             brief="Also list the N highest separate peaks.",
         ),
     ] = 0
+    caught: WithRules = False
 
 
 @takes(selection=Selection, options=PeakOptions)
@@ -44,13 +46,15 @@ def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> P
 
     `by` is "stack" unless it is given ("pool" for reserved memory). `top` cuts
     the groups of each device (0: all of them); `peaks` is how many separate maxima to give, `tree`
-    asks for a tree of calls in place of groups. With
+    asks for a tree of calls in place of groups, `caught` also for what each rule of categories
+    caught. With
     `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
     everything against the device that a summary does, not only what concerns the measure. With
     `fold` stacks that differ in plumbing alone are one group. Raises UsageError for a device, pool
     or stream that is not there.
     """
     options.check(selection)
+    rules = catching(snap, selection) if options.caught else None
     by = fitting_by(selection.measure, selection.by, asked_for=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
@@ -64,18 +68,21 @@ def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> P
         filters=selection.filters or None,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        devices=tuple(device_peak(snap, usage, grouper, selection, options) for usage in usages),
+        devices=tuple(
+            device_peak(snap, usage, (grouper, rules), selection, options) for usage in usages
+        ),
     )
 
 
 def device_peak(
     snap: Snapshot,
     usage: Usage,
-    grouper: Grouper,
+    groupers: tuple[Grouper, Grouper | None],
     selection: Selection,
     options: PeakOptions,
 ) -> DevicePeak:
-    """The peak of one device."""
+    """The peak of one device; the second of `groupers` is for what rules of categories caught."""
+    grouper, rules = groupers
     replay = usage.replay
     point = usage.peak
     groups, total, count, parts = grouper.holders(usage, point.event_index, selection.top)
@@ -112,6 +119,9 @@ def device_peak(
         pools=parts if grouper.by == "pool" else UNSET,
         streams=parts if grouper.by == "stream" else UNSET,
         tree=call_tree(usage, point.event_index, grouper, options) if options.tree else UNSET,
+        caught=UNSET
+        if rules is None
+        else rules_caught(usage, point.event_index, rules, selection.top),
         annotations=annotations,
     )
 

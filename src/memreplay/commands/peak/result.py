@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.caught.records import RulesCaught
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.steps.records import StepAt
@@ -72,6 +73,8 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     pools: tuple[Part, ...] | UnsetType = UNSET
     streams: tuple[Part, ...] | UnsetType = UNSET
     tree: CallTree | UnsetType = UNSET
+    caught: RulesCaught | UnsetType = UNSET
+    """With `--rules`: what each rule of categories caught."""
     annotations: tuple[str, ...] = ()
     """The annotations that are open at the peak, the outermost first."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from memreplay.commands.peak.result import DevicePeak, PeakReport
+from memreplay.render.caught import caught_blocks, caught_words
 from memreplay.render.document import (
     Block,
     Document,
@@ -65,6 +66,8 @@ def _section(peak: DevicePeak, report: PeakReport, all_frames: bool) -> list[Blo
         from memreplay.render.calltree import tree_table  # late: few ask for a tree
 
         blocks += tree_table(peak.tree, peak.peak_bytes)
+    if peak.caught is not UNSET:
+        blocks += caught_blocks(peak.caught, peak.peak_bytes, all_frames=all_frames)
     said = frozenset(("no_events",))
     blocks += notes_of(peak, said=said)
     return blocks
@@ -133,6 +136,8 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     where = where_words(peak.step, peak.annotations[-1:])
     if where:
         pairs.append(("where", where))
+    if peak.caught is not UNSET:
+        pairs.append(("categories", caught_words(peak.caught)))
     kinds = kinds_words(peak.categories_source, peak.categories, peak.peak_bytes)
     if kinds and report.by != "category":
         pairs.append(("kinds", kinds))

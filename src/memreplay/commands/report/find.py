@@ -10,11 +10,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.analysis.caught.catching import catching, rules_caught
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.answering import takes
+from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection, TotalMemory
 from memreplay.analysis.trust.trust import device_verdict, verdict
-from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
@@ -79,10 +80,6 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[str, Any] = {
-        "categories": part(
-            "categories",
-            lambda: categories_report(snap, others),
-        ),
         "fragmentation": part(
             "fragmentation",
             lambda: fragmentation_report(snap, others),
@@ -97,9 +94,14 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
     grouper = Grouper(snap, "category", selection.rules)
     # Advice goes by what PyTorch's code is for, whatever categories of their own people have.
     plain = grouper if selection.rules is None else Grouper(snap, "category")
+    rules = catching(snap, others)
     parts: dict[str, dict[int, Any]] = {
         name: {} if report is None else {one.device: one for one in report.devices}
         for name, report in reports.items()
+    }
+    parts["categories"] = {
+        usage.replay.device: rules_caught(usage, usage.peak.event_index, rules, OTHERS)
+        for usage in chosen_usages(snap, others)
     }
     devices = [
         _device(

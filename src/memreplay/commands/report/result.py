@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.commands.categories.result import DeviceCategories
+from memreplay.analysis.caught.records import RulesCaught
 from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
 from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.commands.oom.result import DeviceOoms
@@ -102,8 +102,8 @@ class DeviceOverview(OfBackend, frozen=True, kw_only=True):
     steps)."""
     peak: DevicePeak
     """What `memreplay peak` says of the device."""
-    categories: DeviceCategories | None
-    """What `memreplay categories` says of it."""
+    categories: RulesCaught | None
+    """What `memreplay peak --rules` says of it."""
     fragmentation: DeviceFragmentation | None
     """What `memreplay fragmentation` says of it."""
     steps: DeviceSteps | None

@@ -260,10 +260,11 @@ def _categories(device: DeviceOverview) -> str:
     found = device.categories
     if found is None:
         return _missing(device, "categories")
-    if not found.live_bytes:
+    whole = device.peak.peak_bytes
+    if not whole:
         return "nothing was held"
-    if found.unknown_bytes == found.live_bytes:
-        return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
+    if found.unknown_bytes == whole:
+        return f"not known: no rule fits any stack of the {size(whole)}"
     sums: dict[str, int] = {}
     for one in found.rules:
         # What stands behind a colon in a category of ours explains it.
@@ -271,10 +272,10 @@ def _categories(device: DeviceOverview) -> str:
         sums[name] = sums.get(name, 0) + one.bytes
     sums[UNKNOWN] = sums.get(UNKNOWN, 0) + found.unknown_bytes
     rows = sorted(((n, name) for name, n in sums.items() if n), reverse=True)
-    shown = [f"{size(n)} {name} ({percent(n / found.live_bytes)})" for n, name in rows]
+    shown = [f"{size(n)} {name} ({percent(n / whole)})" for n, name in rows]
     rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
     words = ", ".join(shown[:SHOWN_CATEGORIES])
-    return f"{words}, {size(rest)} others" if rest > TRIFLE * found.live_bytes else words
+    return f"{words}, {size(rest)} others" if rest > TRIFLE * whole else words
 
 
 def _unused(device: DeviceOverview) -> str:

@@ -528,7 +528,7 @@ def test_every_command_takes_an_exported_folder(
         ["at", "FILE", "end"],
         ["timeline", "FILE", "--format", "csv"],
         ["allocations", "FILE"],
-        ["categories", "FILE"],
+        ["peak", "FILE", "--rules"],
         ["segments", "FILE"],
         ["fragmentation", "FILE"],
         ["oom", "FILE"],

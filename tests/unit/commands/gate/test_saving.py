@@ -125,7 +125,7 @@ def test_a_device_below_0_is_a_base_and_fits_the_schemas(
     done = runner.invoke(app, ["gate", *asked, "--format", "json"])
     assert (done.exit_code, done.stderr) == (0, "")
     check_against("gate-1.json", json.loads(done.stdout))
-    for command in ("peak", "summary", "allocations", "categories"):
+    for command in ("peak", "summary", "allocations"):
         done = runner.invoke(app, [command, "snap.pkl", "--format", "json"])
         assert done.exit_code == 0
         check_against(f"{command}-1.json", json.loads(done.stdout))

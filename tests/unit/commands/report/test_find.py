@@ -11,7 +11,6 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.trust.trust import device_verdict
-from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
@@ -43,7 +42,6 @@ def assert_equals_the_commands(path: Path) -> Overview:
 
     commands: dict[str, Callable[[], Any]] = {
         "peak": lambda: peak_report(alone(), top=HOLDERS),
-        "categories": lambda: categories_report(alone(), top=OTHERS),
         "fragmentation": lambda: fragmentation_report(alone(), top=OTHERS),
         "steps": lambda: steps_report(alone()),
         "leaks": lambda: leaks_report(alone(), top=OTHERS),
@@ -59,6 +57,10 @@ def assert_equals_the_commands(path: Path) -> Overview:
         for one in found.devices:
             assert getattr(one, name) == want.get(one.device)
             assert one.device in want or one.missing[name].partition(" (")[0] in error
+    peaks = of_each(peak_report(alone(), top=OTHERS, caught=True))
+    assert {one.device: one.categories for one in found.devices} == {
+        device: one.caught for device, one in peaks.items()
+    }
     snap = alone()
     assert sorted(one.device for one in found.devices) == list(snap.devices)
     for one in found.devices:

@@ -9,7 +9,6 @@ import jsonschema
 import pytest
 
 import memreplay as mr
-from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
@@ -25,7 +24,6 @@ from tests.unit.render.schemas import check_against
 
 COMMANDS: dict[str, Any] = {
     "peak": lambda snap: render_json(peak_report(snap, top=HOLDERS)),
-    "categories": lambda snap: render_json(categories_report(snap, top=OTHERS)),
     "fragmentation": lambda snap: render_json(fragmentation_report(snap, top=OTHERS)),
     "steps": lambda snap: render_json(steps_report(snap)),
     "leaks": lambda snap: render_json(leaks_report(snap, top=OTHERS)),
@@ -52,6 +50,9 @@ def check(data: Any) -> dict[str, Any]:
                 jsonschema.Draft202012Validator(schema).validate(device[name])
             else:
                 assert device["missing"][name]
+    peaks = json.loads(render_json(peak_report(mr.open(data), top=OTHERS, caught=True)))["devices"]
+    caught = {one["device"]: one["caught"] for one in peaks}
+    assert {one["device"]: one["categories"] for one in found["devices"]} == caught
     return found
 
 

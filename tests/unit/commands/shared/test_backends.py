@@ -18,7 +18,7 @@ COMMANDS = (
     "summary",
     "peak",
     "at start",
-    "categories",
+    "peak --rules",
     "timeline",
     "segments",
     "fragmentation",

@@ -73,7 +73,6 @@ COMMANDS = (
     *("peak", "summary", "timeline", "segments", "fragmentation", "oom", "steps", "leaks"),
     *(
         "allocations",
-        "categories",
         "export --format txt",
         "at end",
         "simulate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.caught.records import RulesCaught
 from memreplay.analysis.selecting.selection import Filters
-from memreplay.commands.categories.find import categories_report
+from memreplay.commands.at.find import at_report
+from memreplay.commands.at.result import DeviceAt
+from memreplay.commands.peak.find import peak_report
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import When
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.strategies import traces
@@ -32,23 +35,35 @@ def rule_of(snap: mr.Snapshot, rules: tuple[Rule, ...], stack: int) -> int:
     return len(rules)
 
 
+def devices_of(snap: mr.Snapshot, when: str = "peak", **choices: Any) -> list[DeviceAt]:
+    return list(at_report(snap, when, caught=True, **choices).devices)
+
+
+def caught_of(device: DeviceAt) -> RulesCaught:
+    assert isinstance(device.caught, RulesCaught)
+    return device.caught
+
+
 @pytest.mark.parametrize("missing", range(64))
 def test_any_set_of_64_rules_is_one(missing: int) -> None:
     """A bit a rule, and none of these numbers stands for anything else."""
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 7, frames=[("f", "m.py", 1)]).build()))
     rules = tuple(Rule(f"c{i}", "nowhere" if i == missing else "m") for i in range(64))
-    (device,) = categories_report(snap, rules=rules).devices
-    assert [one.category for one in device.rules if one.bytes] == ["c1" if missing == 0 else "c0"]
+    (device,) = devices_of(snap, rules=rules)
+    assert [one.category for one in caught_of(device).rules if one.bytes] == [
+        "c1" if missing == 0 else "c0"
+    ]
 
 
 @given(traces(), st.lists(st.sampled_from(PATTERNS), max_size=4), st.integers(0, 3))
 def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> None:
     snap = mr.open(build.dump(snapshot))
     rules = tuple(Rule(f"c{i % 2}", pattern) for i, pattern in enumerate(patterns))
-    report = categories_report(snap, rules=rules, top=top)
-    assert [one.device for one in report.devices] == list(snap.devices)
-    for one in report.devices:
-        live = snap.replay(one.device).live_at(event=one.event_index)
+    devices = devices_of(snap, rules=rules, top=top)
+    assert [one.device for one in devices] == list(snap.devices)
+    for device in devices:
+        one = caught_of(device)
+        live = snap.replay(device.device).live_at(event=device.event_index)
         sums: Counter[int] = Counter()
         counts: Counter[int] = Counter()
         stacks: dict[int, Counter[tuple[int, bool]]] = {}
@@ -72,8 +87,8 @@ def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> N
         mine = sorted(stacks.get(unknown, Counter()).values(), reverse=True)
         assert one.unknown_total == len(mine)
         assert [group.bytes for group in one.unknown] == (mine[:top] if top else mine)
-        assert one.live_bytes == sum(sums.values())
-        assert one.live_count == sum(counts.values())
+        assert device.live_bytes == sum(sums.values())
+        assert device.live_count == sum(counts.values())
 
 
 def test_own_rules_moments_and_filters() -> None:
@@ -83,11 +98,15 @@ def test_own_rules_moments_and_filters() -> None:
     builder.free_completed(512, 100)
     snap = mr.open(build.dump(builder.build()))
     rules = (Rule("mine", "loss"), *DEFAULT_RULES)
-    (one,) = categories_report(snap, rules=rules, when=When("end")).devices
+    one = caught_of(devices_of(snap, "end", rules=rules)[0])
     assert [caught.own for caught in one.rules] == [True, *[False] * len(DEFAULT_RULES)]
     assert (one.rules[0].bytes, one.rules[0].share, one.unknown_bytes) == (30, 1.0, 0)
-    report = categories_report(snap, rules=rules, filters=Filters(include=("model",)))
-    assert report.filters == Filters(include=("model",))
-    assert (report.devices[0].rules[0].bytes, report.devices[0].unknown_bytes) == (0, 100)
+    model = Filters(include=("model",))
+    one = caught_of(devices_of(snap, rules=rules, filters=model)[0])
+    assert (one.rules[0].bytes, one.unknown_bytes) == (0, 100)
+    (peak,) = peak_report(
+        snap, rules=rules, filters=Filters(include=("model",)), caught=True
+    ).devices
+    assert peak.caught == one
     with pytest.raises(UsageError, match="have no categories"):
-        categories_report(snap, measure="reserved")
+        devices_of(snap, measure="reserved")
