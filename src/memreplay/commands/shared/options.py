@@ -16,7 +16,6 @@ from memreplay.commands.shared.config import ConfigChoice
 from memreplay.commands.shared.limit import LimitType
 from memreplay.commands.shared.moment import MomentType
 from memreplay.commands.shared.pool import PoolType, StreamType
-from memreplay.commands.shared.size import SizesType
 from memreplay.commands.shared.source import Reading
 from memreplay.commands.shared.when import WhenType
 
@@ -33,16 +32,6 @@ _PATH = click.Path(allow_dash=True, readable=False, path_type=str)
 def file_argument(function: F) -> F:
     """FILE: one snapshot, `-` for standard input."""
     return click.argument("file", type=_PATH)(function)
-
-
-def path_argument(name: str) -> Callable[[F], F]:
-    """One snapshot of several that have names of their own."""
-    return click.argument(name, type=_PATH)
-
-
-def files_argument(function: F) -> F:
-    """FILE...: one snapshot or more."""
-    return click.argument("files", metavar="FILE...", type=_PATH, nargs=-1, required=True)(function)
 
 
 def json_option(function: F) -> F:
@@ -76,18 +65,6 @@ def _format(function: F) -> F:
     )(function)
 
 
-def page_format_option(function: F) -> F:
-    """--format text|markdown|json: of what people pass on."""
-    return click.option(
-        "--format",
-        "fmt",
-        type=click.Choice(["text", "markdown", "json"]),
-        default="text",
-        show_default=True,
-        help="For people, for a pull request or an issue, or for programs (memreplay help json).",
-    )(function)
-
-
 def from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
     """Refuses what is below 0; a range of click's own would stand in the help as x>=0. Of more than
     there can be, all is meant."""
@@ -107,31 +84,6 @@ def top_option(function: F) -> F:
         default=20,
         show_default=True,
         help="Show the N largest; 0 for all.",
-    )(function)
-
-
-def set_option(function: F) -> F:
-    """--set KEY:VALUE,...: allocator settings as PyTorch spells them, as one text."""
-    return click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="KEY:VALUE,...",
-        callback=lambda _ctx, _param, value: ",".join(value),
-        help="Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; the others stay as recorded.",
-    )(function)
-
-
-def total_memories_option(function: F) -> F:
-    """--total-memory SIZE[,SIZE...]: cards, as bytes."""
-    return click.option(
-        "--total-memory",
-        "totals",
-        type=SizesType(least=1),
-        multiple=True,
-        metavar="SIZE[,SIZE...]",
-        callback=lambda _ctx, _param, value: tuple(size for some in value for size in some),
-        help="The memory of each card, of which CUDA itself takes some; says whether it fits.",
     )(function)
 
 
@@ -158,15 +110,6 @@ _WAYS = (
 )
 
 
-def by_option(function: F) -> F:
-    """--by WAY[,WAY...]."""
-    return _by(
-        f"What to group allocations{_WAYS} Reserved memory is grouped by pool (default) or stream;"
-        " in peak and at also by stack, frame, innermost, file or function: who asked for its"
-        " segments."
-    )(function)
-
-
 def by_option_for(what: str) -> Callable[[F], F]:
     """The same where no memory is reserved memory: `what` is grouped."""
     return _by(f"What to group {what}{_WAYS}")
@@ -190,56 +133,6 @@ def measure_option(function: F) -> F:
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
         " free is requested, so it does not depend on timing), active and allocated (the"
         " same two, in whole blocks), reserved (segments).",
-    )(function)
-
-
-def measure_names(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The measures that are named, each once: `--measure held,active --measure reserved`."""
-    names = [name.strip() for text in value for name in text.split(",")]
-    for name in names:
-        if name not in MEASURES:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(MEASURES)}")
-    return tuple(dict.fromkeys(names))
-
-
-def measures_option(function: F) -> F:
-    """--measure, several: as an argument `measures`, empty where none is named."""
-    return click.option(
-        "--measure",
-        "measures",
-        multiple=True,
-        callback=measure_names,
-        metavar="NAME[,NAME]",
-        help="Which bytes: requested, held, active, allocated, reserved (default: all in a trace,"
-        " else requested).",
-    )(function)
-
-
-MOST_POINTS = 1_000_000
-
-
-def points_from(least: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
-    """A callback that takes numbers of points from `least` on."""
-
-    def points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
-        if value is not None and not least <= value <= MOST_POINTS:
-            raise click.BadParameter(f"{value} is not between {least} and {MOST_POINTS:,}")
-        return value
-
-    return points
-
-
-def points_option(function: F) -> F:
-    """--points N, 0 for all events."""
-    return click.option(
-        "--points",
-        type=int,
-        callback=points_from(0),
-        metavar="N",
-        help="For traces: show the lowest, highest and last value in each of N equal parts of"
-        " the time (default: 10000; 0: after every event).",
     )(function)
 
 

@@ -55,16 +55,3 @@ class ShareType(_ShareType):
             return parse_share(value)
         except SizeError as error:
             self.fail(str(error), param, ctx)
-
-
-class SizesType(SizeType):
-    """`40GiB,24GiB`: several sizes."""
-
-    name = "sizes"
-
-    def convert(  # type: ignore[override]
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """The bytes of each; a usage error where one is no size."""
-        convert = super().convert
-        return tuple(convert(one.strip(), param, ctx) for one in value.split(","))

@@ -13,9 +13,7 @@ from click.testing import CliRunner, Result
 from memreplay.commands.app import app
 from memreplay.commands.export.names import VIEWS
 from memreplay.commands.export.views import is_compressed
-from memreplay.commands.shared.options import MEASURES
 from memreplay.render.units import size
-from memreplay.snapshot.model import MEASURES as ALL_MEASURES
 from tests import build, views
 
 
@@ -282,7 +280,3 @@ def test_next_to_nothing(
     result = run(runner, made, "--format", fmt, "-o", tmp_path / "out")
     assert result.exit_code == (2 if fmt == "memory-timeline" and "segments" in snapshot else 0)
     assert "Traceback" not in result.output
-
-
-def test_measures_are_those_of_the_model() -> None:
-    assert MEASURES == ALL_MEASURES

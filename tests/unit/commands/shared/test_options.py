@@ -21,11 +21,11 @@ from tests import build
 
 
 @click.command()
-@options.files_argument
+@click.argument("files", nargs=-1, required=True)
 @options.format_option
 @options.reading_options
 @options.top_option
-@options.by_option
+@options.by_option_for("what is held")
 @options.all_frames_option
 @options.measure_option
 @options.part_options
