@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.shared.declaring import Value
 from memreplay.snapshot.model import WAYS
 from memreplay.workers import pool
 from tests import judging
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.slow  # each command many times
 # How each format is judged. One that is missing here is a failure, as it is judged by nobody.
 FORMATS: dict[str, Judge] = {
     "text": judging.plain,
+    "txt": judging.plain,
     "markdown": judging.markdown,
     "json": judging.as_json,
     "ndjson": judging.ndjson,
@@ -118,6 +120,8 @@ def formats(command: click.Command) -> list[str]:
     """What --format of a command takes."""
     for one in command.params:
         if "--format" in one.opts:
+            if isinstance(one.type, Value):
+                return [*one.type.field.opt.among]
             assert isinstance(one.type, click.Choice)
             return [str(choice) for choice in one.type.choices]
     return []

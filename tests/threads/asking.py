@@ -233,7 +233,7 @@ def questions() -> dict[str, Question]:
         found[f"report {report}"] = partial(_report, report)
     for way in WAYS:
         found[f"by {way}"] = partial(_by, way)
-    for fmt in ("text", "ndjson"):
+    for fmt in ("txt", "ndjson"):
         found[f"dump {fmt}"] = partial(_dump, fmt)
     if find_spec("pyarrow") is not None:
         for table in ("events", "allocations", "usage", "stacks", "segments"):
