@@ -107,7 +107,7 @@ def runner(folder: Path, *, large: bool = False) -> Iterator[Runner]:
         try:
             assert server.stdout.readline() == "ready\n"
             ready = Runner(folder, server)
-            base = Scenario("", "baseline {in}/snap.pkl.gz -o {in}/base.json")
+            base = Scenario("", "gate {in}/snap.pkl.gz --save-base {in}/base.json")
             done = ready.run(base)
             assert done.exit == 0, done.err
             yield ready
