@@ -27,8 +27,8 @@ def run(*args: str) -> tuple[int, str]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """What a dry run with --memory 1000MiB recorded of a program that needs 568 MiB, of which 580.2
-    MiB are left for it."""
+    """What a dry run with --total-memory 1000MiB recorded of a program that needs 568 MiB, of
+    which 580.2 MiB are left for it."""
     b = SnapshotBuilder().segment_alloc(BASE, 568 * MIB).alloc(BASE, 568 * MIB)
     made = b.free(BASE, 568 * MIB).finish_segments().build()
     noted = {"name": CARD.name, "total_bytes": 1000 * MIB}

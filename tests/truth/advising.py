@@ -88,9 +88,9 @@ def take(case: Case, python: str, folder: Path) -> list[str]:
 def first_step(python: str, folder: Path) -> list[str]:
     """Run out of memory in AdamW's first step; then with as much more as the step needs."""
     program, out = PROGRAMS / "foreach.py", folder / "snapshot.pkl"
-    settings = ("--settings", "expandable_segments:True")
+    settings = ("--set", "expandable_segments:True")
     card = 1_500 * MIB
-    dry(python, out, program, *settings, "--memory", f"{card // MIB}MiB", argument="before")
+    dry(python, out, program, *settings, "--total-memory", f"{card // MIB}MiB", argument="before")
     (device,) = oom_report(mr.open(out)).devices
     (oom,) = device.ooms
     needed = oom.step_missing_bytes
@@ -100,7 +100,9 @@ def first_step(python: str, folder: Path) -> list[str]:
     wrong = []
     for more, fits in ((needed - 40 * MIB, False), (needed + 40 * MIB, True)):
         memory = f"{(card + more) // MIB}MiB"
-        found = dry(python, out, program, *settings, "--memory", memory, argument="before") > 0
+        found = (
+            dry(python, out, program, *settings, "--total-memory", memory, argument="before") > 0
+        )
         if found is not fits:
             wrong.append(f"AdamW's first step: with {more} more it {'fits' if found else 'fails'}")
     return wrong

@@ -6,14 +6,14 @@ import ast
 import os
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import click
-from msgspec import Struct
 
-from memreplay.commands.shared.asking import asks
-from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import force_option, history_options
+from memreplay.commands.shared.declaring import as_command
+from memreplay.commands.shared.output import Force
+from memreplay.commands.shared.recording import RecordingOptions
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.notebook.running import split
 from memreplay.recording.recorder import Recorder
@@ -21,61 +21,49 @@ from memreplay.recording.recorder import Recorder
 NAME = "cell.pickle"
 
 
-class Asked(Struct, frozen=True):
+class CellOptions(RecordingOptions, frozen=True):
     """How to record, where to, and which command to run then."""
 
-    output: str | None
-    force: bool
-    stacks: str
-    max_entries: int | None
-    source: bool
-    model: tuple[str, ...]
-    optimizer: tuple[str, ...]
-    show: str
+    model: Annotated[tuple[str, ...], Opt("A model that is there already.", "NAME")] = ()
+    optimizer: Annotated[tuple[str, ...], Opt("Likewise an optimizer.", "NAME")] = ()
+    show: Annotated[
+        str,
+        Opt("What to say of the snapshot: a command without its FILE (peak --top 5).", "COMMAND"),
+    ] = "report"
+    output: Annotated[
+        str | None,
+        Opt(
+            "Write the snapshot to this file (default: one that goes with the notebook's kernel).",
+            "OUT",
+            short="-o",
+            path="file",
+        ),
+    ] = None
+    force: Force = False
 
 
-@click.command(
+@as_command(
     "%%memreplay",
-    cls=Command,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""\b
-Examples:
-  %%memreplay
-  %%memreplay --model model --optimizer optimizer --show "peak --by module"
-  %%memreplay -o step.pickle.gz --show view""",
+    examples=(
+        "%%memreplay",
+        '%%memreplay --model model --optimizer optimizer --show "peak --by module"',
+        "%%memreplay -o step.pickle.gz --show view",
+    ),
+    context={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@history_options
-@click.option("--model", multiple=True, metavar="NAME", help="A model that is there already.")
-@click.option("--optimizer", multiple=True, metavar="NAME", help="Likewise an optimizer.")
-@click.option(
-    "--show",
-    default="report",
-    show_default=True,
-    metavar="COMMAND",
-    help="What to say of the snapshot: a command without its FILE (peak --top 5).",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, readable=False, path_type=str),
-    metavar="OUT",
-    help="Write the snapshot to this file (default: one that goes with the notebook's kernel).",
-)
-@force_option
-@asks(Asked)
-def options(asked: Asked) -> Asked:
+def options(options: CellOptions) -> CellOptions:
     """Record what this cell does to the memory of a CUDA or XPU device, and report it.
 
     Needs PyTorch and such a device.
     """
-    return asked
+    return options
 
 
-def asked_of(line: str) -> Asked | None:
+def asked_of(line: str) -> CellOptions | None:
     """What the cell's first line asks; None for help, which is printed. Raises UsageError."""
     try:
         with options.make_context("%%memreplay", list(split(line))) as context:
-            found: Asked = options.callback(**context.params)  # type: ignore[misc]
+            found: CellOptions = options.callback(**context.params)  # type: ignore[misc]
             return found
     except click.exceptions.Exit:
         return None
@@ -91,14 +79,14 @@ class CellRecorder:
         self._show = show
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def record(self, asked: Asked, cell: str) -> None:
+    def record(self, asked: CellOptions, cell: str) -> None:
         """Runs the cell; whatever it raises is raised again, after the report."""
         first, *rest = split(asked.show) or ("report",)
         recorder = Recorder(
             asked.output or self._passing(),
             model=self._named(asked.model),
             optimizer=self._named(asked.optimizer),
-            stacks=asked.stacks,  # type: ignore[arg-type]
+            stacks=asked.stacks,
             max_entries=asked.max_entries,
             source=asked.source,
             overwrite=asked.force or asked.output is None,

@@ -72,7 +72,7 @@ class Estimate:
         UsageError where a file is there already, unless `overwrite` is true."""
         name = checked(os.fspath(path))
         if not overwrite and os.path.lexists(name):
-            raise UsageError(f"{name} is there already; overwrite=True writes over it")
+            raise UsageError(f"{name} already exists; pass overwrite=True to replace it")
         write(name, self.snapshot, overwrite=overwrite)
 
 
@@ -105,7 +105,7 @@ def estimate(
     if steps < 1:
         raise UsageError("steps: 1 or more")
     if path is not None and not overwrite and os.path.lexists(checked(os.fspath(path))):
-        raise UsageError(f"{os.fspath(path)} is there already; overwrite=True writes over it")
+        raise UsageError(f"{os.fspath(path)} already exists; pass overwrite=True to replace it")
     with estimating() as run:
         step = make()
         if callable(step):

@@ -30,7 +30,7 @@ from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.noting import Noting
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.torch_here import find_torch
-from memreplay.recording.writing import beside, checked, free_name, moved, write
+from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 from memreplay.texts import clean
 
 DEVICES = ("cuda", "xpu")
@@ -52,8 +52,9 @@ class Recorder:
 
     Parameters
     ----------
-    path : str or path
-        The file to write: `.pickle` or `.pkl`, packed if it ends with `.gz`, `.zst`, `.xz` or
+    path : str or path, optional
+        The file to write (default: `snapshot.pickle`, which replaces that of an earlier
+        recording): `.pickle` or `.pkl`, packed if it ends with `.gz`, `.zst`, `.xz` or
         `.bz2`. `{rank}` stands for the rank of a distributed run; its files get `.rankN` where it
         is missing.
     model : torch.nn.Module or list of them, optional
@@ -73,7 +74,7 @@ class Recorder:
     on_signal : bool
         Write one when SIGUSR1 comes: `snap.signal.pickle`.
     overwrite : bool
-        Write over a file that is there; else that is an error before anything runs.
+        Replace a file that exists; else that is an error before anything runs.
     quiet : bool
         Do not say on stderr where snapshots are.
     **history
@@ -88,7 +89,7 @@ class Recorder:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
         *,
         model: Any = None,
         optimizer: Any = None,
@@ -108,13 +109,15 @@ class Recorder:
             raise UsageError("enabled: it cannot be chosen; all is recorded")
         if stacks not in ("auto", "python", "all"):
             raise UsageError('stacks: "auto", "python" or "all"')
-        self.path: str = checked(own_path(os.fspath(path)))
+        overwrite = overwrite or path is None
+        self.path: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
         """The file; when the recording has ended, where it was written."""
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
         self.source = source
         self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
         self.ooms: list[str] = []
+        self.written: set[str] = set()  # by this recording
         self.goes_on = False  # PyTorch's own recording
         self.set_symbolize = False  # whether the environment says how to name frames because of us
         self.counted: list[dict[str, Any]] = []  # PyTorch's counters when it began
@@ -122,7 +125,7 @@ class Recorder:
         self.dumping = False  # for a signal
         self.of = 0  # the process that it is of
         if not overwrite and os.path.lexists(self.path):
-            raise UsageError(f"{self.path} is there already; overwrite=True writes over it")
+            raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
 
     def __repr__(self) -> str:
         return f"<Recorder {self.path}: {'recording' if self in _active else 'not recording'}>"
@@ -180,8 +183,10 @@ class Recorder:
         """Writes the snapshot; `path` is where it is then. `error` is what ended the program."""
         if self.ooms and ran_out(error):
             # What is left now says less than what there was then.
+            replaces = self.overwrite and os.path.lexists(self.path)
             self.path = moved(self.ooms.pop(), self.path, overwrite=self.overwrite)
-            self.say(f"out of memory: the snapshot of that moment is {self.path}")
+            words = ", which replaces that of an earlier run" if replaces else ""
+            self.say(f"out of memory: the snapshot of that moment is {self.path}{words}")
         else:
             self.path = self.dump(self.path)
 
@@ -341,8 +346,12 @@ class Recorder:
 
         Raises OSError where it cannot be written.
         """
-        name, size = write(checked(os.fspath(path)), self.snapshot(), overwrite=self.overwrite)
-        self.say(f"wrote {name} ({size / 1e6:,.1f} MB)")
+        path = checked(os.fspath(path))
+        replaces = self.overwrite and os.path.lexists(path) and path not in self.written
+        name, size = write(path, self.snapshot(), overwrite=self.overwrite)
+        self.written.add(name)
+        words = "; it replaces that of an earlier run" if replaces else ""
+        self.say(f"wrote {name} ({size / 1e6:,.1f} MB){words}")
         return name
 
     def say(self, words: str) -> None:

@@ -14,6 +14,9 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.packing import as_text, by_name, packed
 from memreplay.io.whole import Whole, give_name
 
+DEFAULT = "snapshot.pickle"
+"""The file of who names none. A later recording replaces it."""
+
 
 def noted(
     traces: list[list[dict[str, Any]]],

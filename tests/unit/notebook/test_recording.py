@@ -50,7 +50,7 @@ def test_another_command_and_a_file(notebook: Shell, tmp_path: Path) -> None:
     assert '"schema": "memreplay.summary/1"' in cell.out
     assert mr.open(path).trace_events(0) == 1
     again = notebook(code)
-    assert "is there already" in again.err
+    assert "already exists" in again.err
     assert len(again.err.splitlines()) == 1
     assert notebook(code.replace("memreplay -o", "memreplay --force -o", 1)).error is None
 

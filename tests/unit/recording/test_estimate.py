@@ -130,7 +130,7 @@ def test_wrong_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there.write_bytes(b"")
     with pytest.raises(UsageError, match="steps: 1 or more"):
         mr.estimate(lambda: None, steps=0)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         mr.estimate(lambda: None, path=there)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UsageError, match="torch is not installed"):

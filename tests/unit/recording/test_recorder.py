@@ -155,10 +155,28 @@ def test_what_was_no_memory() -> None:
     assert not ran_out(None)
 
 
+def test_the_default_file_is_replaced_and_that_is_said(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in ("", "; it replaces that of an earlier run"):
+        with mr.record() as recorder:
+            torch.memory.take()
+            recorder.dump("snapshot.pickle")
+        said = capsys.readouterr().err.splitlines()
+        first, second = (one for one in said if one.startswith("memreplay: wrote snapshot.pickle"))
+        assert first.endswith(f"MB){words}")
+        assert second.endswith("MB)")  # its own is no earlier one
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["snapshot.pickle"]
+
+
 def test_nothing_is_written_over(torch: Torch, tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="is there already; overwrite=True"):
+    with pytest.raises(UsageError, match="already exists; pass overwrite=True"):
         mr.record(path)
     with mr.record(path, overwrite=True, quiet=True):
         torch.memory.take()

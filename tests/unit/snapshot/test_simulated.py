@@ -518,7 +518,7 @@ def test_what_the_recorder_noted_of_the_card() -> None:
         .build()
     )
     card = find("A100-40")
-    noted = {"name": card.name, "total_bytes": 600 * MIB}  # as a dry run's --memory makes it
+    noted = {"name": card.name, "total_bytes": 600 * MIB}  # as a dry run's --total-memory makes it
     replay = replayed({**made, "memreplay": {"cards": [noted]}})
     assert replay.recorded.total_bytes == 600 * MIB - card.context_bytes
     assert replay.simulate().total_bytes == 600 * MIB - card.context_bytes

@@ -12,7 +12,7 @@ from memreplay.commands.dryrun.running import (
     DEFAULT,
     DOES_NOT_FIT,
     PROGRAM_FAILED,
-    Asked,
+    DryrunOptions,
     ran,
 )
 from memreplay.commands.shared.errors import say
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _MOST_RUNS = 64
 
 
-def compare(asked: Asked, selection: Selection) -> int:
+def compare(asked: DryrunOptions, selection: Selection) -> int:
     """Run, show the table, and return the exit code: 0 where any of them fits."""
     output = asked.output or DEFAULT
     each = [(name, one) for name, one in _each(asked)]
     for name, _ in each:
-        check_names(_file(output, name), force=asked.force or asked.output is None)
+        check_names(_file(output, name), force=asked.replaces)
     runs, failed = [], 0
     for at, (name, one) in enumerate(each, 1):
         say(f"run {at} of {len(each)}: {name}")
@@ -45,7 +45,7 @@ def compare(asked: Asked, selection: Selection) -> int:
             failed = failed or error.exit_code
             runs.append(ComparedRun(name, None, str(error)))
     found = DryrunComparison(runs=tuple(runs))
-    if asked.fmt == "json":
+    if asked.as_json:
         from memreplay.render.record_json import render_json
 
         write(render_json(found))
@@ -59,7 +59,7 @@ def compare(asked: Asked, selection: Selection) -> int:
     return PROGRAM_FAILED if set(verdicts) == {"not_known"} else DOES_NOT_FIT
 
 
-def _each(asked: Asked) -> list[tuple[str, Asked]]:
+def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
     """What each run is asked. Raises UsageError for what is neither a card nor settings."""
     from memreplay.dryrun.cards import find
 
@@ -70,7 +70,7 @@ def _each(asked: Asked) -> list[tuple[str, Asked]]:
             raise UsageError("--compare takes cards or settings, with commas: T4,L4,A100-40")
         if ":" in word:
             settings = word.replace("+", ",")
-            found.append((word, replace(asked, settings=settings, compare=None)))
+            found.append((word, replace(asked, settings=(settings,), compare=None)))
         else:
             found.append((find(word).key, replace(asked, gpu=word, compare=None)))
     names = [_file("", name) for name, _ in found]

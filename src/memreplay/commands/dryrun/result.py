@@ -113,7 +113,7 @@ class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="m
     card: DryCard
     """The card that was pretended."""
     settings: str | None
-    """The allocator's settings, as `--settings` gave them; null for what the environment says."""
+    """The allocator's settings, as `--set` gave them; null for what the environment says."""
     torch: str
     """The version of the torch that ran."""
     outcome: Outcome

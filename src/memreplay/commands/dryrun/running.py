@@ -8,12 +8,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
-
+from memreplay.analysis.selecting.selection import TotalMemory
+from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.commands.dryrun.keeping import check_names, keep, names, older
 from memreplay.commands.shared.ending import undone_by_signals
+from memreplay.commands.shared.output import Force
+from memreplay.commands.shared.recording import RecordingOptions
+from memreplay.declared import Opt
+from memreplay.dryrun.cards import CARDS, find
 from memreplay.errors import NothingToTellError, UsageError
 
 if TYPE_CHECKING:
@@ -27,55 +31,136 @@ DOES_NOT_FIT = 1
 NOT_WRITTEN = 2
 PROGRAM_FAILED = 6
 MOST_CARDS = 64
+MOST_SECONDS = 10**9
 _STDERR = 2
 # Which processes a launcher is told to start, one a card.
 _PER_NODE = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
 
 
-class Asked(Struct, frozen=True):
+def _parse_seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= MOST_SECONDS:
+        raise UsageError(f"{text!r} is not a number of seconds")
+    return found
+
+
+class DryrunOptions(RecordingOptions, frozen=True):
     """The machine to pretend, what to record, where to write."""
 
-    program: tuple[str, ...]
-    gpu: str
-    memory: int | None
-    gpus: int | None
-    settings: str | None
-    stacks: str
-    max_entries: int | None
-    source: bool
-    timeout: float | None
-    max_peak: int | None
-    max_reserved: int | None
-    compare: str | None
-    output: str | None
-    force: bool
-    fmt: str
+    program: tuple[str, ...] = ()
+    as_json: bool = False
+    gpu: Annotated[
+        str,
+        Opt(
+            "The card to pretend: T4, L4, A100-40, H100 … (memreplay help dryrun lists them).",
+            "NAME",
+            among=tuple(card.key for card in CARDS),
+            brief="The card to pretend: T4, L4, A100-40, H100 …",
+        ),
+    ] = "A100-80"
+    total_memory: TotalMemory = None
+    gpus: Annotated[
+        int | None,
+        Opt(
+            "Pretend N cards (default: as many as the command starts processes, else 1).",
+            "N",
+            least=1,
+            most=MOST_CARDS,
+            brief="Pretend N cards.",
+        ),
+    ] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Allocator settings, as in PYTORCH_ALLOC_CONF (expandable_segments:True); by default"
+            " what the environment says.",
+            "KEY:VALUE,...",
+            flag="--set",
+            brief="Allocator settings, as in PYTORCH_ALLOC_CONF.",
+        ),
+    ] = ()
+    compare: Annotated[
+        str | None,
+        Opt(
+            "Run once for each of these cards or settings (join settings by +), and end with a"
+            " table.",
+            "A,B",
+            brief="Run once for each of these cards or settings.",
+        ),
+    ] = None
+    max_peak: Annotated[
+        int | None,
+        Opt(
+            "Fail if the peak of held memory is above this (38GiB).",
+            "SIZE",
+            parse=parse_size,
+            brief="Fail if the peak is above this (38GiB).",
+        ),
+    ] = None
+    max_reserved: Annotated[
+        int | None,
+        Opt(
+            "Fail if the peak of reserved memory is above this.",
+            "SIZE",
+            parse=parse_size,
+            brief="Fail if more was reserved at the peak.",
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Opt(
+            "Stop the program after so long, and tell of what it did until then.",
+            "SECONDS",
+            parse=_parse_seconds,
+            brief="Stop the program after so long.",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Opt(
+            "Write the snapshot to this file; with .rankN before the ending for several processes."
+            " The default file of an earlier run is replaced.",
+            "OUT",
+            short="-o",
+            path="file",
+            shown=DEFAULT,
+            brief="Write the snapshot to this file.",
+        ),
+    ] = None
+    force: Force = False
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a file that exists is replaced."""
+        return self.force or self.output is None
 
 
-def setup_of(asked: Asked) -> Setup:
+def setup_of(asked: DryrunOptions) -> Setup:
     """The machine that is asked for. Raises UsageError for a card that there is not."""
-    from memreplay.dryrun.cards import find
     from memreplay.dryrun.launch import Setup
 
     card = find(asked.gpu)
-    if asked.memory is not None and asked.memory <= card.context_bytes:
+    if asked.total_memory is not None and asked.total_memory <= card.context_bytes:
         from memreplay.render.units import size
 
         raise UsageError(
-            f"--memory {size(asked.memory)}: CUDA alone takes {size(card.context_bytes)} of"
-            f" {card.key}"
+            f"--total-memory {size(asked.total_memory)}: CUDA alone takes"
+            f" {size(card.context_bytes)} of {card.key}"
         )
     return Setup(
         card=card,
-        total_bytes=card.bytes if asked.memory is None else asked.memory,
+        total_bytes=card.bytes if asked.total_memory is None else asked.total_memory,
         cards=asked.gpus or _started(asked.program),
-        settings=asked.settings,
+        settings=",".join(asked.settings) or None,
         stacks=asked.stacks,
         max_entries=asked.max_entries,
         source=asked.source,
         timeout=asked.timeout,
         # What the program prints is no part of what a program reads of us.
-        stdout=_STDERR if asked.fmt == "json" else None,
+        stdout=_STDERR if asked.as_json else None,
     )
 
 
@@ -90,7 +175,7 @@ def _started(program: tuple[str, ...]) -> int:
     return 1
 
 
-def ran(asked: Asked, selection: Selection) -> DryrunReport:
+def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
     """Runs the program once, and keeps its snapshots. Raises NothingToTellError where it used no
     GPU, UsageError for what cannot be run."""
     from msgspec.structs import replace
@@ -100,7 +185,7 @@ def ran(asked: Asked, selection: Selection) -> DryrunReport:
 
     setup = setup_of(asked)
     output = asked.output or DEFAULT
-    check_names(output, force=asked.force or asked.output is None)
+    check_names(output, force=asked.replaces)
     with _folder_beside(output) as folder:
         ended = run(asked.program, setup, folder)
         if not any(one.facts for one in ended.processes):
@@ -112,10 +197,10 @@ def ran(asked: Asked, selection: Selection) -> DryrunReport:
             ended,
             files,
             budget=_budget(asked),
-            selection=replace(selection, fold=asked.fmt == "text"),
+            selection=replace(selection, fold=not asked.as_json),
         )
         replaced = any(map(os.path.exists, files.values()))
-        failed = keep(ended, files, force=asked.force or asked.output is None)
+        failed = keep(ended, files, force=asked.replaces)
     processes = tuple(
         replace(one, file=None, not_written=failed[one.pid]) if one.pid in failed else one
         for one in report.processes
@@ -186,7 +271,7 @@ class _ProgramFailedError(UsageError):
     exit_code = PROGRAM_FAILED
 
 
-def _budget(asked: Asked) -> Budget | None:
+def _budget(asked: DryrunOptions) -> Budget | None:
     if asked.max_peak is None and asked.max_reserved is None:
         return None
     from memreplay.analysis.comparing.budgets import Budget

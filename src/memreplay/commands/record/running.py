@@ -7,15 +7,16 @@ import os
 import signal
 import subprocess
 import tempfile
-from typing import Any
-
-from msgspec import Struct
+from typing import Annotated, Any
 
 from memreplay.commands.dryrun.keeping import check_names
+from memreplay.commands.shared.output import Force
+from memreplay.commands.shared.recording import RecordingOptions
+from memreplay.declared import Opt
 from memreplay.dryrun.launch import INSIDE, handled
 from memreplay.errors import NothingToTellError, UsageError
+from memreplay.recording.writing import DEFAULT
 
-DEFAULT = "snapshot.pickle"
 _PASSED_ON: list[signal.Signals] = [
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGUSR1")
@@ -23,31 +24,48 @@ _PASSED_ON: list[signal.Signals] = [
 ]
 
 
-class Asked(Struct, frozen=True):
-    """What to run, what to record, where to write."""
+class RecordOptions(RecordingOptions, frozen=True):
+    """What to record, and where to write."""
 
-    program: tuple[str, ...]
-    stacks: str
-    max_entries: int | None
-    source: bool
-    every: int | None
-    output: str
-    force: bool
+    every: Annotated[
+        int | None,
+        Opt(
+            "Write a snapshot after each N optimizer steps, too: run.step-100.pickle.",
+            "N",
+            least=1,
+            brief="Write a snapshot after each N optimizer steps, too.",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Opt(
+            "Write the snapshot to this file; with .rankN before the ending for several ranks. The"
+            " default file of an earlier run is replaced.",
+            "OUT",
+            short="-o",
+            path="file",
+            shown=DEFAULT,
+            brief="Write the snapshot to this file.",
+        ),
+    ] = None
+    force: Force = False
 
 
-def recorded(asked: Asked) -> int:
+def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
     """Runs it; its exit status. Raises UsageError for what cannot be run or written, and
     NothingToTellError where it used no device."""
-    check_names(asked.output, force=asked.force)
+    output = options.output or DEFAULT
+    replaces = options.force or options.output is None  # the recorder says that it does
+    check_names(output, force=replaces)
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         told = {
             "folder": folder,
-            "path": os.path.abspath(asked.output),
-            "stacks": asked.stacks,
-            "max_entries": asked.max_entries,
-            "source": asked.source,
-            "every": asked.every,
-            "overwrite": asked.force,
+            "path": os.path.abspath(output),
+            "stacks": options.stacks,
+            "max_entries": options.max_entries,
+            "source": options.source,
+            "every": options.every,
+            "overwrite": replaces,
         }
         before = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         variables = {
@@ -55,7 +73,7 @@ def recorded(asked: Asked) -> int:
             "MEMREPLAY_RECORD": json.dumps(told),
             "PYTHONPATH": os.pathsep.join([str(INSIDE), *before]),
         }
-        status = _run(asked.program, variables)
+        status = _run(program, variables)
         anything = bool(os.listdir(folder))
     if not anything and not status:
         raise NothingToTellError(

@@ -42,7 +42,7 @@ _PATH = click.Path(allow_dash=True, readable=False, path_type=str)
 
 class Arg:
     """An argument in place of an option: what stands in the usage line, whether it's needed, and
-    what makes a value of its text; a path by default."""
+    what makes a value of its text; a path by default, `raw` text as it is."""
 
     def __init__(
         self,
@@ -50,7 +50,9 @@ class Arg:
         *,
         required: bool = True,
         parse: Callable[[str], Any] | None = None,
+        raw: bool = False,
     ) -> None:
+        self.raw = raw
         self.metavar = metavar
         self.required = required
         self.parse = parse
@@ -60,6 +62,10 @@ File = Annotated[str, Arg()]
 """One snapshot, `-` for standard input."""
 Files = Annotated[tuple[str, ...], Arg("FILE...")]
 """One snapshot or more."""
+Program = Annotated[tuple[str, ...], Arg("-- COMMAND...", raw=True)]
+"""A program to run, with its arguments."""
+OF_PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
+"""Settings of a command that runs a program: what follows the program's name is the program's."""
 BLOCK_MEASURES = "Which bytes: requested (default), held, active or allocated."
 """What --measure says where reserved memory, which is of segments, makes no sense."""
 
@@ -75,7 +81,8 @@ def as_command(
     screen: bool = False,
     rules: bool = False,
     after: str = "",
-) -> Callable[[Callable[..., int]], click.Command]:
+    context: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], click.Command]:
     """A click command of a function.
 
     `without` names the fields of its records that it has no option for, `only` those of a record
@@ -84,13 +91,13 @@ def as_command(
     means here, where that isn't what its record says. With `screen`, text shows as many rows as fit
     a screen unless --top says more. With `rules`, the selection has the rules of categories
     whatever it groups by. `exits` says what exit codes mean besides those of every command;
-    `after` ends the help.
+    `after` ends the help; `context` are settings of click's.
     """
     absent = frozenset(without)
     chosen = {one: frozenset(names) for one, names in only.items()}
     said = words or {}
 
-    def decorated(function: Callable[..., int]) -> click.Command:
+    def decorated(function: Callable[..., Any]) -> click.Command:
         hints = get_type_hints(function, include_extras=True)
         hints.pop("return", None)
         records = {one: kind for one, kind in hints.items() if is_record(kind)}
@@ -104,7 +111,7 @@ def as_command(
                     params += _options(field, heading, said, screen=screen)
         _check_names(name, params)
 
-        def called(**given: Any) -> int:
+        def called(**given: Any) -> Any:
             values = {one: given.pop(one) for one in hints if one not in records}
             _read_json(given)
             screen_rows(given)
@@ -121,6 +128,7 @@ def as_command(
             examples=examples,
             exits=exit_codes(exits or {}, strict=any(one.name == "strict" for one in params)),
             after=after,
+            context_settings=dict(context or {}),
         )
 
     return decorated
@@ -164,11 +172,17 @@ def _argument(name: str, kind: Any) -> click.Argument:
     many = get_origin(bare) is tuple
     return click.Argument(
         [name],
-        type=Parsed(arg.metavar, arg.parse) if arg.parse else _PATH,
+        type=_type_of(arg),
         nargs=-1 if many else 1,
         required=arg.required,
         metavar=arg.metavar or None,
     )
+
+
+def _type_of(arg: Arg) -> click.ParamType[Any]:
+    if arg.raw:
+        return click.UNPROCESSED
+    return Parsed(arg.metavar, arg.parse) if arg.parse else _PATH
 
 
 def _options(
@@ -278,7 +292,7 @@ class Value(_ParamType):
         return [
             CompletionItem(done + comma + one)
             for one in self.field.opt.among
-            if one.startswith(begun)
+            if one.lower().startswith(begun.lower())
         ]
 
 

@@ -120,7 +120,8 @@ class Command(click.Command):
     ) -> None:
         if examples:
             lines = "\n".join(f"  {one}" for one in examples)
-            codes = exit_words({**EVERY, **(exits or {})})
+            # A command that says what wrong usage is reads no snapshot.
+            codes = exit_words(exits if exits and 2 in exits else {**EVERY, **(exits or {})})
             parts = (f"\b\nExamples:\n{lines}", codes, after)
             settings["epilog"] = "\n\n".join(part for part in parts if part)
         super().__init__(*args, **settings)
@@ -182,8 +183,9 @@ class Command(click.Command):
         with formatter.section("Examples"):
             for one in self.examples[:SHORT_EXAMPLES]:
                 formatter.write(f"  {one}\n")
-        formatter.write_paragraph()
-        formatter.write_text(exit_words(self.exits))
+        if len(self.exits) > 1:
+            formatter.write_paragraph()
+            formatter.write_text(exit_words(self.exits))
 
 
 def _lists_all(ctx: click.Context) -> bool:

@@ -328,27 +328,3 @@ def _folders(
     if not all(one.strip("/\\") for one in value):
         raise click.BadParameter("name a folder")
     return value
-
-
-def history_options(function: F) -> F:
-    """--stacks, --max-entries and --source: what to record."""
-    function = click.option(
-        "--source",
-        is_flag=True,
-        help="Put the text of your own lines that stacks name into the snapshot, so that reports"
-        " show it. Whoever has the file can read it.",
-    )(function)
-    function = click.option(
-        "--max-entries",
-        type=click.IntRange(min=1, max=2**62),
-        metavar="N",
-        help="Keep the last N events alone (default: all).",
-    )(function)
-    return click.option(
-        "--stacks",
-        type=click.Choice(["auto", "python", "all"]),
-        default="auto",
-        show_default=True,
-        help="Which frames to record. C++ frames (all) name operators and the backward pass; auto"
-        " records them where that is cheap.",
-    )(function)

@@ -107,7 +107,7 @@ def test_a_program_that_runs_out_of_memory(
     ground: Ground, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ground.program(FITS)
-    done = ground.ask("--gpu", "T4", "--memory", "512MiB")
+    done = ground.ask("--gpu", "T4", "--total-memory", "512MiB")
     assert (done.exit_code, done.stderr) == (1, "")
     assert done.stdout.splitlines()[0] == (
         "does not fit: out of memory on 512.0 MiB (T4): 1.0 GiB asked, 372.9 MiB free"
@@ -117,7 +117,7 @@ def test_a_program_that_runs_out_of_memory(
     assert "the card    512.0 MiB, 133.1 MiB taken by others" in done.stdout
     assert "is not in the file" not in done.stdout
     assert "OutOfMemoryError: CUDA out of memory." in capfd.readouterr().err
-    found, code = ground.told("--gpu", "T4", "--memory", "512MiB")
+    found, code = ground.told("--gpu", "T4", "--total-memory", "512MiB")
     assert (code, found["outcome"], found["verdict"]) == (1, "out_of_memory", "does_not_fit")
     (device,) = found["oom"]
     assert (device["total_bytes"], device["total_known"]) == (512 * MIB, True)
@@ -273,9 +273,9 @@ def test_a_torch_without_cuda(ground: Ground) -> None:
     "options, words",
     [
         (("--gpu", "A100-8O"), "no card is known as 'A100-8O': did you mean A100-80"),
-        (("--memory", "1KiB"), "'1KiB' is too small here"),
-        (("--gpus", "0"), "0 is not in the range"),
-        (("--timeout", "0"), "0.0 is not in the range"),
+        (("--total-memory", "1KiB"), "--total-memory 1.0 KiB: CUDA alone takes"),
+        (("--gpus", "0"), "0 is not between 1 and 64"),
+        (("--timeout", "0"), "'0' is not a number of seconds"),
         (("-o", "run.json"), "run.json: snapshots are pickles; name it .pickle"),
         (("-o", "nowhere/run.pickle"), "there is no directory"),
         (("-o", "-"), "name a file; stdout is the program's"),
@@ -411,7 +411,7 @@ def test_several_processes_without_ranks(ground: Ground) -> None:
     assert (found["shared"], found["peak_bytes"]) == (True, 3 * GIB + more)
     for one in there:
         Path(one).unlink()
-    done = ground.ask("--memory", "2GiB")
+    done = ground.ask("--total-memory", "2GiB")
     assert done.exit_code == 1
     assert done.stdout.startswith(
         "does not fit: 3.8 GiB reserved at most of 1.6 GiB (A100-80), 2.2"
@@ -516,7 +516,7 @@ def test_over_its_budget(ground: Ground, option: str, limit: str) -> None:
 @pytest.mark.slow
 def test_a_program_that_runs_out_of_memory_is_no_matter_of_budgets(ground: Ground) -> None:
     ground.program(FITS)
-    found, code = ground.told("--memory", "1GiB", "--max-peak", "100GiB")
+    found, code = ground.told("--total-memory", "1GiB", "--max-peak", "100GiB")
     assert (code, found["verdict"]) == (1, "does_not_fit")
 
 
@@ -598,7 +598,7 @@ def test_what_the_program_gets(
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "MINE"):
         monkeypatch.setenv(name, "7")
     ground.program(ENVIRONMENT)
-    found, _ = ground.told("--settings", "expandable_segments:True", "--gpus", "3")
+    found, _ = ground.told("--set", "expandable_segments:True", "--gpus", "3")
     assert (found["settings"], found["card"]["count"]) == ("expandable_segments:True", 3)
     got = json.loads(Path("environment.json").read_text())
     assert got["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
@@ -658,7 +658,7 @@ def test_colour(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     ground.program(FITS)
     assert ground.ask().stdout.startswith("\x1b[32m\x1b[1mfits: ")
-    assert ground.ask("--memory", "1GiB").stdout.startswith("\x1b[31m\x1b[1mdoes not fit: ")
+    assert ground.ask("--total-memory", "1GiB").stdout.startswith("\x1b[31m\x1b[1mdoes not fit: ")
     ground.program(FITS + "raise SystemExit(1)")
     assert ground.ask().stdout.startswith("\x1b[33m\x1b[1mthe program failed")
 
@@ -802,7 +802,7 @@ def test_compare_cards(ground: Ground) -> None:
     assert table[3][0] == "RTX4090"
     assert table[3][-1] == "fits"
     assert ground.left() == [f"dryrun.{one}.pickle" for one in ("A100-80", "RTX4090", "T4")]
-    assert ground.ask("--compare", "T4,L4", "--memory", "1GiB").exit_code == 1
+    assert ground.ask("--compare", "T4,L4", "--total-memory", "1GiB").exit_code == 1
 
 
 @pytest.mark.slow

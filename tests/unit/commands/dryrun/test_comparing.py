@@ -13,7 +13,7 @@ from memreplay.commands.dryrun import comparing
 from memreplay.commands.dryrun.comparing import compare, comparison_document
 from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
 from memreplay.commands.dryrun.result import DryDevice, DryrunReport
-from memreplay.commands.dryrun.running import Asked
+from memreplay.commands.dryrun.running import DryrunOptions
 from memreplay.errors import MemreplayError, NothingToTellError, UsageError
 from memreplay.render.plain import render_plain
 from tests.unit.commands.dryrun.reports import GIB, one_process, report
@@ -25,7 +25,7 @@ OOM = report(verdict="does_not_fit", outcome="out_of_memory")
 FAILED = report(verdict="not_known", outcome="failed", status=1)
 STOPPED = report(verdict="not_known", outcome="interrupted", status=-2)
 NOTHING = NothingToTellError("the program used no GPU")
-Run = Callable[..., tuple[int, list[Asked]]]
+Run = Callable[..., tuple[int, list[DryrunOptions]]]
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Run:
 
     def compared(
         *results: DryrunReport | MemreplayError, names: str = "T4,L4,A10G", **changes: Any
-    ) -> tuple[int, list[Asked]]:
-        asked: list[Asked] = []
+    ) -> tuple[int, list[DryrunOptions]]:
+        asked: list[DryrunOptions] = []
         left = list(results)
 
-        def ran(one: Asked, _: Selection) -> DryrunReport:
+        def ran(one: DryrunOptions, _: Selection) -> DryrunReport:
             asked.append(one)
             result = left.pop(0)
             if isinstance(result, MemreplayError):
@@ -57,9 +57,9 @@ def test_what_each_run_is_asked(run: Run) -> None:
     code, asked = run(FITS, FITS, FITS, names=names, output="x.pkl.gz")
     assert code == 0
     assert [(one.gpu, one.settings, one.output) for one in asked] == [
-        ("T4", None, "x.T4.pkl.gz"),
-        ("rtx 4090", None, "x.RTX4090.pkl.gz"),
-        ("L4", "a:1,b:2", "x.a-1-b-2.pkl.gz"),
+        ("T4", (), "x.T4.pkl.gz"),
+        ("rtx 4090", (), "x.RTX4090.pkl.gz"),
+        ("L4", ("a:1,b:2",), "x.a-1-b-2.pkl.gz"),
     ]
     assert {one.compare for one in asked} == {None}
 

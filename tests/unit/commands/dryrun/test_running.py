@@ -8,28 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from memreplay.commands.dryrun.result import Verdict
-from memreplay.commands.dryrun.running import Asked, exit_code, setup_of
+from memreplay.commands.dryrun.running import DryrunOptions, exit_code, setup_of
 from memreplay.dryrun.cards import find
 from memreplay.errors import UsageError
 from tests.unit.commands.dryrun.reports import GIB, report
 
-ASKED = Asked(
-    program=("python", "x.py"),
-    gpu="L4",
-    memory=None,
-    gpus=None,
-    settings=None,
-    stacks="python",
-    max_entries=None,
-    source=False,
-    timeout=None,
-    max_peak=None,
-    max_reserved=None,
-    compare=None,
-    output=None,
-    force=False,
-    fmt="text",
-)
+ASKED = DryrunOptions(program=("python", "x.py"), gpu="L4", stacks="python")
 
 
 def test_the_machine_that_is_asked_for() -> None:
@@ -37,20 +21,22 @@ def test_the_machine_that_is_asked_for() -> None:
     assert (setup.card, setup.total_bytes, setup.cards) == (find("L4"), find("L4").bytes, 1)
     assert (setup.stacks, setup.stdout) == ("python", None)
     changes: dict[str, Any] = {
-        "memory": 5 * GIB,
-        "settings": "a:1",
+        "total_memory": 5 * GIB,
+        "settings": ("a:1",),
         "stacks": "all",
         "max_entries": 9,
         "source": True,
         "timeout": 2.5,
     }
-    setup = setup_of(replace(ASKED, fmt="json", gpus=3, **changes))
+    setup = setup_of(replace(ASKED, as_json=True, gpus=3, **changes))
     assert (setup.total_bytes, setup.cards, setup.settings) == (5 * GIB, 3, "a:1")
     assert (setup.stacks, setup.max_entries, setup.timeout) == ("all", 9, 2.5)
     assert setup.source
     assert setup.stdout == 2  # what a program prints there is none of the JSON
-    with pytest.raises(UsageError, match=r"^--memory 512\.0 MiB: CUDA alone takes .* MiB of H200$"):
-        setup_of(replace(ASKED, gpu="H200", memory=GIB // 2))
+    with pytest.raises(
+        UsageError, match=r"^--total-memory 512\.0 MiB: CUDA alone takes .* MiB of H200$"
+    ):
+        setup_of(replace(ASKED, gpu="H200", total_memory=GIB // 2))
     with pytest.raises(UsageError, match="no card is known as 'H99'"):
         setup_of(replace(ASKED, gpu="H99"))
 

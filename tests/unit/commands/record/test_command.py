@@ -39,9 +39,11 @@ def test_what_the_program_is_told(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
     assert done.stdout == (
-        '{"every": null, "max_entries": null, "overwrite": false,'
+        '{"every": null, "max_entries": null, "overwrite": true,'
         f' "path": "{path}", "source": false, "stacks": "auto"}}\n'
     )
+    done = run(tmp_path, "-o", "b.pickle", "--", sys.executable, "-c", RECORDED)
+    assert '"overwrite": false' in done.stdout  # a name of one's own
     more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
     done = run(tmp_path, *more, "--source", "--", sys.executable, "-c", RECORDED)
     assert '"every": 2, "max_entries": 9, "overwrite": true' in done.stdout
@@ -94,4 +96,13 @@ def test_signals_are_for_the_program(tmp_path: Path, number: signal.Signals) -> 
 def test_help() -> None:
     found = command_runner().invoke(app, ["record", "--help"]).output
     assert "memreplay record -- python train.py" in found
-    assert "Exit codes: that of the program;" in found
+    assert "Exit codes: 0 the program ended well, 2 wrong usage, 5 the program ended" in found
+
+
+def test_its_own_name_is_taken_again(tmp_path: Path) -> None:
+    for name in ("snapshot.pickle", "snapshot.rank0.pickle"):
+        (tmp_path / name).touch()
+    assert run(tmp_path, "--", sys.executable, "-c", RECORDED).returncode == 0
+    named = run(tmp_path, "-o", "snapshot.pickle", "--", sys.executable, "-c", RECORDED)
+    assert named.returncode == 2
+    assert "snapshot.pickle already exists; give --force to replace it" in named.stderr
