@@ -130,6 +130,7 @@ STAND_INS = {
 # What a stand-in is told to lack, or is in the way of: the command itself was right.
 NOT_IN_IT = re.compile(
     r"no events in|: no device \d|has no annotation|has no pool|no allocation that|already exists"
+    r"|no request failed"
 )
 # The reader's configuration.
 CONFIGURATION = "memreplay.toml"

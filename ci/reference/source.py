@@ -66,7 +66,7 @@ def _class(value: type) -> ast.ClassDef:
 def _typed(node: ast.expr | None) -> str:
     """A type as one would say it."""
     text = ast.unparse(node) if node is not None else ""
-    text = re.sub(r"Annotated\[(\w+), .*\]", r"\1", text)
+    text = re.sub(r"Annotated\[([\w |]+), .*\]", r"\1", text)
     text = re.sub(r"NDArray\[np\.(\w+?)_?\]", r"array of \1", text).replace("columns.", "")
     return re.sub(r"\w+", lambda match: ALIASES.get(match[0], match[0]), text)
 

@@ -25,7 +25,7 @@ COMMANDS = (
     "allocations",
     "oom",
     "simulate --set max_split_size_mb:64",
-    "fits",
+    "simulate --total-memory 80GiB",
     "leaks --windows 5",
     "steps",
     "modules",

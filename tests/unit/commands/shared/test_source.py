@@ -76,7 +76,6 @@ COMMANDS = (
         "export --format txt",
         "at end",
         "simulate",
-        "fits",
         "export -o x.pkl",
         "export -o x/",
     ),
