@@ -83,7 +83,7 @@ OWN = (
     ("timeline",),
     ("gate", "--max-peak", "1TiB"),
     ("baseline",),
-    ("segments",),
+    ("fragmentation", "--segments"),
     ("fragmentation",),
     ("oom",),
     ("simulate", "--set", "expandable_segments:True"),

@@ -69,7 +69,7 @@ def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> N
 @pytest.mark.parametrize(
     "name",
     [
-        *("segments", "allocations", "timeline", "fragmentation", "oom", "simulate"),
+        *("allocations", "timeline", "fragmentation", "oom", "simulate"),
         *("steps", "leaks"),
     ],
 )

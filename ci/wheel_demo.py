@@ -184,7 +184,7 @@ def check_commands(demo: Demo) -> None:
         ["timeline"],
         ["allocations"],
         ["peak", "--by", "category", "--rules"],
-        ["segments"],
+        ["fragmentation", "--segments"],
         ["steps"],
         ["fragmentation"],
         ["oom"],

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memreplay.commands.diff.find import diff_report as diff
     from memreplay.commands.fleet.calling import fleet
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
+    from memreplay.commands.fragmentation.segments_find import segments_report as segments
     from memreplay.commands.gate.calling import gate
     from memreplay.commands.leaks.find import leaks_report as leaks
     from memreplay.commands.modules.find import modules_report as modules
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from memreplay.commands.peak.find import peak_report as peak
     from memreplay.commands.report.find import overview as report
     from memreplay.commands.result_json import to_json
-    from memreplay.commands.segments.find import segments_report as segments
     from memreplay.commands.simulate.find import simulate_report as simulate
     from memreplay.commands.steps.find import steps_report as steps
     from memreplay.commands.summary.find import summarize as summary
@@ -100,7 +100,7 @@ _HOME = {
     "peak": "commands.peak.find:peak_report",
     "record": "recording.recorder:Recorder",
     "report": "commands.report.find:overview",
-    "segments": "commands.segments.find:segments_report",
+    "segments": "commands.fragmentation.segments_find:segments_report",
     "retold": "snapshot.retold:retold",
     "simulate": "commands.simulate.find:simulate_report",
     "steps": "commands.steps.find:steps_report",

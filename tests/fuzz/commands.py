@@ -25,6 +25,8 @@ from memreplay.commands.diff.find import diff_report
 from memreplay.commands.diff.text import diff_document
 from memreplay.commands.explore.rows.changes import Flow
 from memreplay.commands.fragmentation.find import fragmentation_report
+from memreplay.commands.fragmentation.segments_find import segments_report
+from memreplay.commands.fragmentation.segments_text import segments_document
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.commands.gate.find import gate_file
@@ -39,8 +41,6 @@ from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.text import oom_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
-from memreplay.commands.segments.find import segments_report
-from memreplay.commands.segments.text import segments_document
 from memreplay.commands.simulate.find import simulate_report
 from memreplay.commands.simulate.text import simulate_document
 from memreplay.commands.steps.find import steps_report

@@ -41,7 +41,6 @@ COMMANDS = {
         "All ranks of a run: which is worst, which is odd, and why.",
     ),
     "gate": ("memreplay.commands.gate.command", "Whether memory is within its budgets."),
-    "segments": ("memreplay.commands.segments.command", "What was reserved when, and why."),
     "steps": ("memreplay.commands.steps.command", "What each step of a program does to memory."),
     "leaks": (
         "memreplay.commands.leaks.command",
@@ -86,7 +85,7 @@ SECTIONS = {
     "Start here": ("report", "view", "explore"),
     "Look deeper": (
         *("summary", "peak", "at", "timeline", "oom", "leaks", "steps", "diff", "fragmentation"),
-        *("segments", "allocations", "modules"),
+        *("allocations", "modules"),
     ),
     "Plan": ("simulate", "dryrun"),
     "Record": ("record",),

@@ -231,8 +231,8 @@ def parse_address(text: str) -> When:
         number = match["number"]
     elif re.fullmatch(_SEGMENT, bare, re.ASCII):
         raise UsageError(
-            f"{text!r} is a segment in PyTorch's viewer, not a block: memreplay segments shows"
-            " segments"
+            f"{text!r} is a segment in PyTorch's viewer, not a block: memreplay"
+            " fragmentation --segments shows segments"
         )
     if address < 0 or address >> 64:
         raise UsageError(

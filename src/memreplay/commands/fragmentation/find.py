@@ -10,8 +10,9 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import blockers_of, map_sums, map_verdict, pool_of
 from memreplay.analysis.groups.records import Kind
 from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import At, Selection
 from memreplay.commands.fragmentation.result import (
     DeviceFragmentation,
     FragmentationReport,
@@ -22,14 +23,12 @@ from memreplay.commands.fragmentation.result import (
     PoolShare,
     UnusedPoint,
 )
+from memreplay.declared import Options
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import When
 from memreplay.snapshot.recorded_allocator import fullest, unused_bytes
 
 if TYPE_CHECKING:
     from typing import Literal
-
-    from typing_extensions import Unpack
 
     from memreplay.engine.query._blockmap import BlockMap
     from memreplay.snapshot.replay import Replay
@@ -39,15 +38,20 @@ PEAKS = 3  # of active bytes that are told
 FREE_LABEL = ""
 
 
+class FragmentationOptions(Options, frozen=True):
+    """Which moment, and how much of its segments."""
+
+    at: At = None
+    """None for where a request failed, else where most was reserved or active."""
+    bars: int = 0
+    """How many characters draw a segment; 0 for no map."""
+    blocks: bool = False
+    """Whether all segments have their blocks."""
+
+
+@takes(selection=Selection, options=FragmentationOptions)
 def fragmentation_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    *,
-    at: When | None = None,
-    bars: int = 0,
-    blocks: bool = False,
-    all_frames: bool = False,
-    **choices: Unpack[Choices],
+    snap: Snapshot, selection: Selection, options: FragmentationOptions
 ) -> FragmentationReport:
     """Every device that was read. `at` is the moment of the block map, one that matters where it is
     not given; its peaks are those of active bytes.
@@ -56,10 +60,9 @@ def fragmentation_report(
     each are asked for. `blocks` gives all segments with their blocks. A device without that moment
     is left out, and `missing` says why. Raises UsageError where none has it.
 
-    With `fold` stacks that differ in plumbing alone are one group. `all_frames` is for the report
-    as text, which then shows whole stacks.
+    With `fold` stacks that differ only in plumbing are one group.
     """
-    selection = selected(selection, choices)
+    at = options.at
     by = selection.by or "stack"
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     found: list[DeviceFragmentation] = []
@@ -92,7 +95,7 @@ def fragmentation_report(
                 time_us=replay.time_us(event),
                 **_verdict(snap, replay, selection.strict),
                 **_at_moment(replay, block_map, grouper, selection.top),
-                map=_map(replay, block_map, grouper, selection.top, bars, blocks),
+                map=_map(replay, block_map, grouper, selection.top, options),
                 map_total=block_map.n_segments,
             )
         )
@@ -105,7 +108,6 @@ def fragmentation_report(
         unknown_devices=snap.unknown_devices or UNSET,
         missing=tuple(dict.fromkeys(missing)),
         devices=tuple(found),
-        all_frames=all_frames,
         asked=at is not None,
     )
 
@@ -208,9 +210,9 @@ def _map(
     found: BlockMap,
     grouper: Grouper,
     top: int,
-    bars: int,
-    blocks: bool,
+    options: FragmentationOptions,
 ) -> tuple[MappedSegment, ...]:
+    bars, blocks = options.bars, options.blocks
     if not bars and not blocks:
         return ()
     listed = _Blocks(replay, found, grouper) if blocks else None

@@ -163,7 +163,7 @@ class FragmentationReport(
 ):
     """What `memreplay fragmentation` found."""
 
-    text_only = ("all_frames", "asked")
+    text_only = ("asked",)
 
     file: str
     by: By
@@ -172,7 +172,5 @@ class FragmentationReport(
     missing: tuple[str, ...] = ()
     """Why devices are left out that do not have the moment."""
     devices: tuple[DeviceFragmentation, ...]
-    all_frames: bool = False
-    """Whether whole stacks are shown."""
     asked: bool = False
     """Whether a moment was asked for."""

@@ -40,18 +40,23 @@ MOMENTS: dict[Moment, str] = {
 _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream, . free"
 
 
-def fragmentation_document(report: FragmentationReport) -> Document:
-    """A section a device: how much was free when, then where it lay at the moment, and why."""
+def fragmentation_document(report: FragmentationReport, *, all_frames: bool = False) -> Document:
+    """A section a device: how much was free when, then where it lay at the moment, and why.
+
+    With `all_frames` whole stacks are shown.
+    """
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for device in report.devices:
-        blocks += _section(device, report)
+        blocks += _section(device, report, all_frames)
     blocks += [Note(why) for why in report.missing]
     return tuple(blocks)
 
 
-def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[Block]:
+def _section(
+    device: DeviceFragmentation, report: FragmentationReport, all_frames: bool
+) -> list[Block]:
     said = frozenset(("no_events",))
     blocks: list[Block] = [Heading(_headline(device))]
     if not any(point.reserved_bytes for point in device.points):
@@ -73,7 +78,7 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
                 (device.pins_rest_bytes, device.pins_rest_count),
                 device.pinned_bytes,
                 report.by,
-                all_frames=report.all_frames,
+                all_frames=all_frames,
             )
         )
     if any(segment.bar for segment in device.map):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memreplay as mr
-from memreplay.commands.segments.find import segments_report
+from memreplay.commands.fragmentation.segments_find import segments_report
 from memreplay.snapshot.model import Frame
 from tests import allocator_strategies, build
 from tests.build import FrameSpec, SnapshotBuilder

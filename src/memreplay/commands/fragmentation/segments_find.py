@@ -11,10 +11,11 @@ import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.reserving import reserved_groups
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import strict_verdict, verdict
-from memreplay.commands.segments.result import (
+from memreplay.commands.fragmentation.segments_result import (
     ChangeGroup,
     Changes,
     DeviceSegments,
@@ -24,23 +25,18 @@ from memreplay.commands.segments.result import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
 
     from memreplay.snapshot.model import SegmentChanges
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def segments_report(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    **choices: Unpack[Choices],
-) -> SegmentsReport:
+@takes(selection=Selection)
+def segments_report(snap: Snapshot, selection: Selection) -> SegmentsReport:
     """Every device that was read; `top` is how many of the largest changes to tell (0: all).
 
     `strict` holds everything against a device that a summary does.
     """
-    selection = selected(selection, choices)
     grouper = Grouper(snap, "frame")
     return SegmentsReport(
         file=snap.file,

@@ -1,4 +1,4 @@
-"""The results of `memreplay segments`."""
+"""The results of `memreplay fragmentation --segments`."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class DeviceSegments(OfBackend, frozen=True, kw_only=True):
 class SegmentsReport(
     Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.segments/1"
 ):
-    """What `memreplay segments` found."""
+    """What `memreplay fragmentation --segments` found."""
 
     file: str
     truncated: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import memreplay as mr
-from memreplay.commands.segments.find import segments_report
+from memreplay.commands.fragmentation.segments_find import segments_report
 from memreplay.render.record_json import render_json
 from tests import allocator_strategies, build
 from tests.unit.render.schemas import check_against

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from memreplay.commands.app import app
 from tests import build
 from tests.build import SnapshotBuilder
-from tests.unit.commands.segments.test_find import MIB, A, builder, held
+from tests.unit.commands.fragmentation.test_segments_find import MIB, A, builder, held
 
 
 @pytest.fixture
@@ -22,37 +22,41 @@ def path(tmp_path: Path) -> str:
 
 
 def test_text_and_json(runner: CliRunner, path: str) -> None:
-    done = runner.invoke(app, ["segments", path])
+    done = runner.invoke(app, ["fragmentation", "--segments", path])
     assert (done.exit_code, done.stderr) == (0, "")
     assert "peak 26.0 MiB reserved" in done.stdout
-    found = json.loads(runner.invoke(app, ["segments", path, "--format", "json"]).stdout)
+    found = json.loads(
+        runner.invoke(app, ["fragmentation", "--segments", path, "--format", "json"]).stdout
+    )
     assert found["schema"] == "memreplay.segments/1"
     assert found["devices"][0]["changes"]["bytes"] == [20 * MIB, 2 * MIB, -20 * MIB]
 
 
 def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, path: str) -> None:
-    done = runner.invoke(app, ["segments", path, "--from", "2", "--format", "json"])
+    done = runner.invoke(
+        app, ["fragmentation", "--segments", path, "--from", "2", "--format", "json"]
+    )
     (device,) = json.loads(done.stdout)["devices"]
     assert (device["start_bytes"], device["final_bytes"]) == (26 * MIB, 6 * MIB)
     assert device["changes"]["event_index"] == [2]
 
 
 def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
-    assert runner.invoke(app, ["segments", path, "--strict"]).exit_code == 0
+    assert runner.invoke(app, ["fragmentation", "--segments", path, "--strict"]).exit_code == 0
     # Freed in the trace, and there in the end all the same.
     odd = held(builder(), A, 20 * MIB)
     bad = tmp_path / "bad.pkl"
     bad.write_bytes(build.dump(odd.build()))
-    done = runner.invoke(app, ["segments", str(bad), "--strict"])
+    done = runner.invoke(app, ["fragmentation", "--segments", str(bad), "--strict"])
     assert done.exit_code == 1
     assert "warning:" in done.stdout
-    assert runner.invoke(app, ["segments", str(bad)]).exit_code == 0
+    assert runner.invoke(app, ["fragmentation", "--segments", str(bad)]).exit_code == 0
 
 
 def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
     bare = tmp_path / "bare.pkl"
     bare.write_bytes(build.dump(held(SnapshotBuilder(), A, 2 * MIB).build()))
-    done = runner.invoke(app, ["segments", str(bare)])
+    done = runner.invoke(app, ["fragmentation", "--segments", str(bare)])
     assert done.exit_code == 0
     assert "2.0 MiB in 1 segment" in done.stdout
 
@@ -67,7 +71,9 @@ def test_whose_code_it_is(
     path.write_bytes(build.dump(made.build()))
 
     def places(*options: str) -> list[str]:
-        done = runner.invoke(app, ["segments", str(path), "--format", "json", *options])
+        done = runner.invoke(
+            app, ["fragmentation", "--segments", str(path), "--format", "json", *options]
+        )
         (device,) = json.loads(done.stdout)["devices"]
         at_peak = [group["frames"][group["user"][0]] for group in device["at_peak"]]
         return [place["file"] for place in (*at_peak, *(one["place"] for one in device["taken"]))]
@@ -78,3 +84,20 @@ def test_whose_code_it_is(
     (tmp_path / "memreplay.toml").write_text('project = ["gpt"]\n')
     assert places() == [stack[1][1]] * 2
     assert places("--no-config") == [stack[0][1]] * 2
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--segments", "--map"], "leave out --map, --at and --by"),
+        (["--segments", "--at", "peak"], "leave out --map, --at and --by"),
+        (["--segments", "--format", "png"], "leave out --map, --at and --by"),
+        (["--list"], "--list is for --segments"),
+    ],
+)
+def test_what_says_nothing_of_the_whole_recording(
+    runner: CliRunner, path: str, options: list[str], words: str
+) -> None:
+    done = runner.invoke(app, ["fragmentation", path, *options])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import memreplay as mr
-from memreplay.commands.segments.find import segments_report
-from memreplay.commands.segments.text import segments_document
+from memreplay.commands.fragmentation.segments_find import segments_report
+from memreplay.commands.fragmentation.segments_text import segments_document
 from memreplay.render.plain import render_plain
 from tests import build
 from tests.build import SnapshotBuilder
-from tests.unit.commands.segments.test_find import builder
+from tests.unit.commands.fragmentation.test_segments_find import builder
 
 
 def text(made: SnapshotBuilder, top: int = 20, width: int = 80, *, listed: bool = False) -> str:

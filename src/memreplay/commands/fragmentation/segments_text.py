@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.analysis.code.naming import name_of_stack
-from memreplay.commands.segments.result import (
+from memreplay.commands.fragmentation.segments_result import (
     ChangeGroup,
     DeviceSegments,
     SegmentChange,
