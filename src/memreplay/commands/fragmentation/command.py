@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from memreplay.analysis.selecting.selection import Filters, Selection
 from memreplay.commands.fragmentation.find import FragmentationOptions, fragmentation_report
 from memreplay.commands.fragmentation.result import FragmentationReport
+from memreplay.commands.fragmentation.segments_find import segments_report
 from memreplay.commands.fragmentation.segments_result import SegmentsReport
+from memreplay.commands.fragmentation.segments_text import segments_document
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt
@@ -135,8 +137,6 @@ def _over_time(
     shown: ShownFragmentation,
 ) -> int:
     """Who made the allocator reserve memory, and when."""
-    from memreplay.commands.fragmentation.segments_find import segments_report  # late: NumPy
-    from memreplay.commands.fragmentation.segments_text import segments_document
 
     def work() -> SegmentsReport:
         with opened(file, reading) as snapshot:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import UNSET
 
 import memreplay._core as _core
@@ -24,6 +23,7 @@ from memreplay.commands.fragmentation.segments_result import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from memreplay.snapshot.model import SegmentChanges
@@ -81,6 +81,8 @@ def _device(
 
 def _changes(snap: Snapshot, changes: SegmentChanges) -> Changes:
     """All of them, spelled out: names, pools, and what is not known."""
+    import numpy as np
+
     actions = {code: snap.action_name(code) or "" for code in np.unique(changes.action).tolist()}
     pools = {i: snap.pool_id(i) for i in np.unique(changes.pool).tolist()}
     return Changes(
@@ -104,6 +106,8 @@ def _groups(
 ) -> tuple[ChangeGroup, ...]:
     """Some of the changes, the most bytes first: by the user's frame that their stack is put down
     to; those without one by stack, as another operator may have run in each."""
+    import numpy as np
+
     rows = np.flatnonzero(some)
     stacks, which = np.unique(changes.stack[rows], return_inverse=True)
     label = replay.measure().native.label_frame
@@ -143,6 +147,8 @@ def _groups(
 
 
 def _actions(snap: Snapshot, changes: SegmentChanges) -> dict[str, int]:
+    import numpy as np
+
     codes, counts = np.unique(changes.action, return_counts=True)
     return {
         snap.action_name(int(code)) or "": int(count)
@@ -154,6 +160,8 @@ def _largest(
     snap: Snapshot, replay: Replay, changes: SegmentChanges, rank: tuple[bytes, bytes], top: int
 ) -> tuple[SegmentChange, ...]:
     """The largest changes (of equal ones the first), in the order of the trace."""
+    import numpy as np
+
     rows = np.arange(len(changes))
     if top and top < len(rows):
         by_size = np.argsort(-np.abs(changes.bytes), kind="stable")

@@ -1,4 +1,4 @@
-"""Tests of commands/segments/command.py."""
+"""Tests of commands/fragmentation/command.py with --segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of commands/segments/find.py."""
+"""Tests of commands/fragmentation/segments_find.py."""
 
 from __future__ import annotations
 

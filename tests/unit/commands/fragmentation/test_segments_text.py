@@ -1,4 +1,4 @@
-"""Tests of commands/segments/text.py."""
+"""Tests of commands/fragmentation/segments_text.py."""
 
 from __future__ import annotations
 
