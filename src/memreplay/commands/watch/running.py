@@ -28,7 +28,7 @@ from memreplay.render.record_json import render_json
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.watch.command import Asked
+    from memreplay.commands.watch.asked import WatchOptions
 
 NAP_S = 0.1  # a signal is heard after so long
 PAST_BUDGET = 1
@@ -47,7 +47,7 @@ class Watch:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: WatchOptions,
         reading: Reading,
         selection: Selection,
         *,
@@ -83,7 +83,7 @@ class Watch:
         self._ranks: set[tuple[str, int | None]] = set()
         self._last: dict[tuple[str, str, int | None, int], tuple[int, str]] = {}
         self._lines: _Json | _Text = (
-            _Json() if asked.fmt == "json" else _Text(asked.limited, selection.measure)
+            _Json() if asked.as_json else _Text(asked.limited, selection.measure)
         )
 
     def run(self) -> int:

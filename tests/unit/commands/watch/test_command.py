@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from memreplay.commands.app import app
-from memreplay.commands.watch import running
-from memreplay.commands.watch.command import Asked
+from memreplay.commands.watch import command
+from memreplay.commands.watch.asked import WatchOptions
 from tests.unit.commands.watch.world import MIB, World, snapshot
 
 
@@ -35,17 +35,17 @@ class Noted:
 def test_options_reach_the_watch(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(running, "Watch", Noted)
+    monkeypatch.setattr(command, "Watch", Noted)
     monkeypatch.chdir(tmp_path)
     assert runner.invoke(app, ["watch", "run"]).exit_code == 7
     asked, reading, selection = Noted.given
-    assert asked == Asked(folders=("run",))
+    assert asked == WatchOptions(folders=("run",))
     assert (reading.device, reading.limits, selection.measure) == (None, (), "requested")
     options = "a b -r --new --max-peak 2GiB --max-reserved 3GiB --bell --until-over --count 4"
     options += " --timeout 5 --every 6 --settle 7 --measure held -d 1 --limit rows=9 --json"
     assert runner.invoke(app, ["watch", *options.split()]).exit_code == 7
     asked, reading, selection = Noted.given
-    assert asked == Asked(
+    assert asked == WatchOptions(
         folders=("a", "b"),
         recursive=True,
         new=True,
@@ -57,7 +57,7 @@ def test_options_reach_the_watch(
         timeout=5.0,
         every=6.0,
         settle=7.0,
-        fmt="json",
+        as_json=True,
     )
     assert (reading.device, reading.limits, selection.measure) == (1, (("rows", 9),), "held")
     assert (reading.start, reading.stop, reading.salvage) == (None, None, False)

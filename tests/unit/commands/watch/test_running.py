@@ -70,7 +70,7 @@ def test_what_is_there_and_then_what_comes(world: World, lines: Any) -> None:
     world.write("b.pkl", snapshot(30), age=100)
     world.write("a.pkl", snapshot(20), age=50)
     world.write_at(4, "c.pkl", snapshot(40, 10))
-    found = lines(world.watch(timeout=20, fmt="json"))
+    found = lines(world.watch(timeout=20, as_json=True))
     assert peaks(found) == [("b.pkl", [30]), ("a.pkl", [20]), ("c.pkl", [40, 10])]
     assert [round(seconds(line)) for line in found] == [-100, -50, 4]
     for line in found:
@@ -89,7 +89,7 @@ def test_a_file_is_read_once_it_is_unchanged(
     data = snapshot(20)
     for second in range(1, 8):
         world.write_at(second, "a.pkl", data[: len(data) * second // 7])
-    found = lines(world.watch(timeout=30, fmt="json"))
+    found = lines(world.watch(timeout=30, as_json=True))
     assert peaks(found) == [("a.pkl", [20])]
     assert len(opened) == 1
     assert 9 <= opened[0][0] <= 10.2
@@ -99,7 +99,7 @@ def test_half_a_file_that_stops_for_a_while_is_no_line(world: World, lines: Any)
     data = snapshot(20)
     world.write_at(1, "a.pkl", data[:-200])
     world.write_at(9, "a.pkl", data)
-    assert peaks(lines(world.watch(timeout=30, fmt="json"))) == [("a.pkl", [20])]
+    assert peaks(lines(world.watch(timeout=30, as_json=True))) == [("a.pkl", [20])]
 
 
 def test_a_file_that_stays_cut_off_is_a_line_and_not_the_end(
@@ -109,7 +109,7 @@ def test_a_file_that_stays_cut_off_is_a_line_and_not_the_end(
     data = snapshot(20)
     world.write_at(1, "a.pkl", data[:-200])
     world.write_at(30, "b.pkl", data)
-    broken, whole = lines(world.watch(timeout=40, fmt="json"), 4)
+    broken, whole = lines(world.watch(timeout=40, as_json=True), 4)
     assert (broken["kind"], broken["exit_code"], broken["devices"]) == ("not_read", 4, [])
     assert "truncated" in broken["error"] or "ends" in broken["error"]
     assert whole["kind"] == "snapshot"
@@ -122,7 +122,7 @@ def test_a_file_that_is_mended_is_no_failure(world: World, lines: Any) -> None:
     data = snapshot(20)
     world.write("a.pkl", data[:-200], age=100)
     world.write_at(5, "a.pkl", data)
-    broken, whole = lines(world.watch(timeout=20, fmt="json"), 0)
+    broken, whole = lines(world.watch(timeout=20, as_json=True), 0)
     assert (broken["kind"], whole["kind"]) == ("not_read", "snapshot")
     assert (broken["rewritten"], whole["rewritten"]) == (False, True)
 
@@ -130,7 +130,7 @@ def test_a_file_that_is_mended_is_no_failure(world: World, lines: Any) -> None:
 def test_another_file_of_the_same_name_is_read_again(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20), age=100)
     world.replace_at(5, "a.pkl", snapshot(25))
-    first, second = lines(world.watch(timeout=20, fmt="json"))
+    first, second = lines(world.watch(timeout=20, as_json=True))
     assert (first["rewritten"], second["rewritten"]) == (False, True)
     assert first["devices"][0]["change_bytes"] is None
     assert second["devices"][0]["change_bytes"] == 5 * MIB
@@ -141,7 +141,7 @@ def test_links_and_modes_are_no_change(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20), age=100)
     world.at(5, lambda: os.link(path, world.folder / "b.txt"))
     world.at(6, lambda: path.chmod(0o600))
-    assert len(lines(world.watch(timeout=20, fmt="json"))) == 1
+    assert len(lines(world.watch(timeout=20, as_json=True))) == 1
 
 
 def test_a_file_that_changes_while_it_is_read_is_no_line(
@@ -156,7 +156,7 @@ def test_a_file_that_changes_while_it_is_read_is_no_line(
         return find(*arguments, **limits)
 
     monkeypatch.setattr(running, "watched_devices", changing)
-    assert peaks(lines(world.watch(timeout=20, fmt="json"))) == [("a.pkl", [30])]
+    assert peaks(lines(world.watch(timeout=20, as_json=True))) == [("a.pkl", [30])]
 
 
 def test_nothing_is_read_while_nothing_changes(
@@ -165,7 +165,7 @@ def test_nothing_is_read_while_nothing_changes(
     opened = reads(monkeypatch, world)
     world.write("a.pkl", snapshot(20), age=100)
     world.write("b.pkl", b"no snapshot at all", age=100)
-    found = lines(world.watch(timeout=3600, fmt="json"), 3)
+    found = lines(world.watch(timeout=3600, as_json=True), 3)
     assert [line["kind"] for line in found] == ["snapshot", "not_read"]
     assert len(opened) == 2
 
@@ -175,7 +175,7 @@ def test_the_change_is_that_of_the_same_rank(world: World, lines: Any) -> None:
         [("step_1/rank0.pkl", 10), ("step_1/rank1.pkl", 50), ("step_2/rank0.pkl", 13)]
     ):
         world.write(name, snapshot(peak), age=100 - second)
-    found = lines(world.watch(once=True, recursive=True, fmt="json"))
+    found = lines(world.watch(once=True, recursive=True, as_json=True))
     assert [line["rank"] for line in found] == [0, 1, 0]
     changes = [line["devices"][0]["change_bytes"] for line in found]
     assert changes == [None, None, 3 * MIB]
@@ -189,7 +189,7 @@ def test_the_rank_that_the_recorder_noted(world: World, lines: Any) -> None:
         value = pickle.loads(snapshot(peak))
         value["memreplay"] = {"recorder": "record", "rank": rank}
         world.write(name, dump(value), age=100 - int(name[1]))
-    found = lines(world.watch(once=True, fmt="json"))
+    found = lines(world.watch(once=True, as_json=True))
     assert [line["rank"] for line in found] == [0, 1, 0]
     assert [line["devices"][0]["change_bytes"] for line in found] == [None, None, 2 * MIB]
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_read_is_a_line(world: World, lines: Any) -> None:
     world.write("f.pkl.12-1.part", b"", age=94)
     (world.folder / "g.pkl").mkdir()
     os.mkfifo(world.folder / "h.pkl")
-    found = lines(world.watch(once=True, fmt="json"), 3)
+    found = lines(world.watch(once=True, as_json=True), 3)
     names = [Path(line["file"]).name for line in found]
     assert names == ["a.pkl", "b.pkl", "c.pkl.gz", "d\x1b[31m\n.pkl", "e.pkl"]
     assert [line["kind"] for line in found] == ["not_read"] * 4 + ["snapshot"]
@@ -215,7 +215,7 @@ def test_the_same_error_is_said_once(world: World, lines: Any) -> None:
     world.write("a.pkl", b"not a snapshot\n", age=100)
     for second in (5, 25, 45):
         world.write_at(second, "a.pkl", b"not a snapshot\n" + b" " * second)
-    found = lines(world.watch(timeout=100, fmt="json"), 3)
+    found = lines(world.watch(timeout=100, as_json=True), 3)
     assert len(found) == 1
 
 
@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_opened_at_first(
     monkeypatch.setattr(running, "opened", refused)
     world.at(5, lambda: path.chmod(0o600))
     world.at(20, lambda: os.link(path, world.folder / "b.txt"))
-    denied, read = lines(world.watch(timeout=30, fmt="json"))
+    denied, read = lines(world.watch(timeout=30, as_json=True))
     assert denied["error"] == "permission denied; it belongs to someone else or is not readable"
     assert (denied["exit_code"], read["kind"]) == (3, "snapshot")
 
@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_opened_at_first(
 def test_a_file_that_is_gone_before_it_is_read(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20))
     world.at(1.5, path.unlink)
-    (gone,) = lines(world.watch(timeout=10, fmt="json"))
+    (gone,) = lines(world.watch(timeout=10, as_json=True))
     assert (gone["kind"], gone["error"]) == ("not_read", "it is gone, and was not read")
     assert gone["file_bytes"] is None
 
@@ -250,13 +250,13 @@ def test_a_file_that_is_gone_when_it_was_rewritten_is_no_line(world: World, line
     path = world.write("a.pkl", snapshot(20), age=100)
     world.write_at(5, "a.pkl", snapshot(21))
     world.at(6.5, path.unlink)
-    assert len(lines(world.watch(timeout=10, fmt="json"))) == 1
+    assert len(lines(world.watch(timeout=10, as_json=True))) == 1
 
 
 def test_a_file_that_is_gone_after_it_was_read_is_no_line(world: World, lines: Any) -> None:
     path = world.write("a.pkl", snapshot(20), age=100)
     world.at(1.5, path.unlink)
-    watch = world.watch(timeout=10, fmt="json")
+    watch = world.watch(timeout=10, as_json=True)
     assert len(lines(watch)) == 1
     assert not any(watch.following.files.values())
 
@@ -268,7 +268,7 @@ def test_a_folder_that_comes_later_and_goes(
     world.write_at(3, "later/a.pkl", snapshot(20))
     world.at(20, lambda: shutil.rmtree(folder))
     world.write_at(30, "later/a.pkl", snapshot(21))
-    assert world.watch(str(folder), timeout=60, fmt="json").run() == 0
+    assert world.watch(str(folder), timeout=60, as_json=True).run() == 0
     found = capsys.readouterr()
     assert len(found.out.splitlines()) == 3
     assert found.err.splitlines() == [
@@ -280,8 +280,8 @@ def test_a_folder_that_comes_later_and_goes(
 
 
 def test_a_folder_that_never_comes(world: World, lines: Any) -> None:
-    assert lines(world.watch(str(world.folder / "none"), timeout=5, fmt="json"), 3) == []
-    assert lines(world.watch(str(world.folder / "none"), once=True, fmt="json"), 3) == []
+    assert lines(world.watch(str(world.folder / "none"), timeout=5, as_json=True), 3) == []
+    assert lines(world.watch(str(world.folder / "none"), once=True, as_json=True), 3) == []
 
 
 def test_new_leaves_out_what_is_there(world: World, lines: Any) -> None:
@@ -289,7 +289,7 @@ def test_new_leaves_out_what_is_there(world: World, lines: Any) -> None:
     world.write("b.pkl", snapshot(21), age=100)
     world.write_at(4, "c.pkl", snapshot(22))
     world.write_at(9, "b.pkl", snapshot(23))
-    found = lines(world.watch(timeout=20, new=True, fmt="json"))
+    found = lines(world.watch(timeout=20, new=True, as_json=True))
     assert peaks(found) == [("c.pkl", [22]), ("b.pkl", [23])]
 
 
@@ -298,16 +298,16 @@ def test_budgets(world: World, lines: Any) -> None:
     world.write("b.pkl", snapshot(21, 5, reserved=22), age=99)
     world.write("c.pkl", snapshot(5, reserved=90), age=98)
     limits = {"max_peak": 20 * MIB, "max_reserved": 22 * MIB}
-    found = lines(world.watch(once=True, fmt="json", **limits), 1)
+    found = lines(world.watch(once=True, as_json=True, **limits), 1)
     assert [line["past_budget"] for line in found] == [False, True, True]
     past = [[one["past"] for one in line["devices"]] for line in found]
     assert past == [[[]], [["max_peak"], []], [["max_reserved"]]]
-    assert lines(world.watch(once=True, fmt="json", max_peak=21 * MIB), 0)
+    assert lines(world.watch(once=True, as_json=True, max_peak=21 * MIB), 0)
 
 
 def test_a_budget_counts_the_measure(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20, reserved=90), age=100)
-    (line,) = lines(world.watch(once=True, fmt="json", measure="reserved", max_peak=89 * MIB), 1)
+    (line,) = lines(world.watch(once=True, as_json=True, measure="reserved", max_peak=89 * MIB), 1)
     assert line["measure"] == "reserved"
     assert line["devices"][0]["peak_bytes"] == 90 * MIB
     assert line["devices"][0]["largest"]["bytes"] == 90 * MIB
@@ -316,25 +316,25 @@ def test_a_budget_counts_the_measure(world: World, lines: Any) -> None:
 def test_until_over(world: World, lines: Any) -> None:
     for number in range(5):
         world.write(f"{number}.pkl", snapshot(10 + number), age=100 - number)
-    found = lines(world.watch(until_over=True, max_peak=11 * MIB, fmt="json"), 1)
+    found = lines(world.watch(until_over=True, max_peak=11 * MIB, as_json=True), 1)
     assert [name for name, _ in peaks(found)] == ["0.pkl", "1.pkl", "2.pkl"]
 
 
 def test_count(world: World, lines: Any) -> None:
     for number in range(5):
         world.write(f"{number}.pkl", snapshot(10 + number), age=100 - number)
-    assert len(lines(world.watch(count=3, fmt="json"))) == 3
+    assert len(lines(world.watch(count=3, as_json=True))) == 3
     assert world.now == 0
 
 
 def test_once_waits_for_what_is_new_and_not_for_ever(world: World, lines: Any) -> None:
     world.write("a.pkl", snapshot(20))
-    assert peaks(lines(world.watch(once=True, fmt="json"))) == [("a.pkl", [20])]
+    assert peaks(lines(world.watch(once=True, as_json=True))) == [("a.pkl", [20])]
     assert 2 <= world.now <= 3.1
     world.write("b.pkl", b"x")
     for second in range(30):
         world.write_at(world.now + second, "b.pkl", b"x" * (2 + second))
-    found = lines(world.watch(once=True, fmt="json"), 4)
+    found = lines(world.watch(once=True, as_json=True), 4)
     assert [line["error"] for line in found] == [None, "it is still being written"]
 
 
@@ -359,7 +359,7 @@ def test_a_signal_while_a_file_is_read(
     world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write("a.pkl", snapshot(20), age=100)
-    watch = world.watch(fmt="json")
+    watch = world.watch(as_json=True)
     update = watch._showing
 
     def pressed(file: str) -> Any:
@@ -387,7 +387,7 @@ def test_a_snapshot_is_freed_after_its_line(
         world.write(f"{number}.pkl", snapshot(10), age=100)
     gc.disable()
     try:
-        lines(world.watch(once=True, fmt="json"))
+        lines(world.watch(once=True, as_json=True))
     finally:
         gc.enable()
     assert len(seen) == 3
@@ -398,7 +398,7 @@ def test_families_are_forgotten(world: World, lines: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(running, "MOST_FAMILIES", 2)
     for age, name in enumerate(("a.pkl", "b.pkl", "c.pkl")):
         world.write(name, snapshot(10), age=100 - age)
-    watch = world.watch(once=True, fmt="json")
+    watch = world.watch(once=True, as_json=True)
     lines(watch)
     assert [family[1] for family in watch._last] == ["b", "c"]
 
@@ -434,14 +434,14 @@ def test_lines_for_people(
 
 
 def test_the_end_comes_in_time_whatever_the_pace(world: World, lines: Any) -> None:
-    assert lines(world.watch(timeout=2.5, every=60.0, fmt="json")) == []
+    assert lines(world.watch(timeout=2.5, every=60.0, as_json=True)) == []
     assert 2.5 <= world.now < 2.7
 
 
 def test_the_first_of_equal_peaks_is_the_highest(world: World, lines: Any) -> None:
     for age, name in enumerate(("a.pkl", "b.pkl")):
         world.write(name, snapshot(10), age=100 - age)
-    watch = world.watch(once=True, fmt="json")
+    watch = world.watch(once=True, as_json=True)
     lines(watch)
     assert (watch.totals.peak_file, watch.totals.peak_device) == (f"{world.folder}/a.pkl", 0)
 
@@ -452,7 +452,7 @@ def test_the_family_that_was_last_seen_is_forgotten_last(
     monkeypatch.setattr(running, "MOST_FAMILIES", 2)
     for age, name in enumerate(("a1.pkl", "b1.pkl", "a2.pkl", "c1.pkl")):
         world.write(name, snapshot(10), age=100 - age)
-    watch = world.watch(once=True, fmt="json")
+    watch = world.watch(once=True, as_json=True)
     lines(watch)
     assert [family[1] for family in watch._last] == ["a#", "c#"]
 
@@ -480,7 +480,7 @@ def test_dumps_of_a_rank_are_its_history(world: World, capsys: pytest.CaptureFix
         for rank in (0, 1):
             world.write_at(at, titan(step, rank), snapshot(step + rank))
     world.write_at(22, titan("20_exit", 1), snapshot(90))
-    watch = world.watch(timeout=40, fmt="json")
+    watch = world.watch(timeout=40, as_json=True)
     assert watch.run() == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     folder = str(world.folder)
@@ -505,7 +505,7 @@ def test_dumps_of_a_rank_are_its_history(world: World, capsys: pytest.CaptureFix
 def test_ranks_are_counted_if_all_say_theirs(world: World, capsys: Any) -> None:
     world.write("rank0.pkl", snapshot(5), age=20)
     world.write("other.pkl", snapshot(5), age=10)
-    assert world.watch(once=True, fmt="json").run() == 0
+    assert world.watch(once=True, as_json=True).run() == 0
     end = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (end["totals"]["snapshots"], end["totals"]["ranks"]) == (2, 0)
 
@@ -515,6 +515,6 @@ def test_ranks_without_the_word(world: World, lines: Any) -> None:
         for rank in (0, 1):
             name = f"step_{step:012d}/{rank:06d}_step_{step}.pickle"
             world.write(name, snapshot(step + rank), age=100 - step - rank)
-    found = lines(world.watch(once=True, fmt="json"))
+    found = lines(world.watch(once=True, as_json=True))
     told = [(line["rank"], line["devices"][0]["change_bytes"]) for line in found]
     assert told == [(0, None), (1, None), (0, 10 * MIB), (1, 10 * MIB)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.shared.source import Reading
-from memreplay.commands.watch.command import Asked
+from memreplay.commands.watch.asked import WatchOptions
 from memreplay.commands.watch.running import Watch
 from tests.build import SnapshotBuilder, dump
 
@@ -86,7 +86,7 @@ class World:
         names = folders or (str(self.folder),)
         measure = asked.pop("measure", "requested")
         return Watch(
-            Asked(folders=names, **asked),  # type: ignore[arg-type]
+            WatchOptions(folders=names, **asked),  # type: ignore[arg-type]
             Reading(),
             Selection(measure=measure),  # type: ignore[arg-type]
             clock=self.clock,
