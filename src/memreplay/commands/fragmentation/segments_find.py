@@ -9,7 +9,6 @@ from msgspec import UNSET
 import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.groups.reserving import reserved_groups
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Selection
@@ -52,6 +51,8 @@ def segments_report(snap: Snapshot, selection: Selection) -> SegmentsReport:
 def _device(
     snap: Snapshot, replay: Replay, grouper: Grouper, top: int, strict: bool
 ) -> DeviceSegments:
+    from memreplay.analysis.groups.reserving import reserved_groups  # late: it loads NumPy
+
     usage = replay.measure("reserved")
     changes = replay.segment_changes
     rank = grouper.file_rank, grouper.function_rank

@@ -17,7 +17,6 @@ from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Selection, TotalMemory
 from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.oom.deciding import Deciding
-from memreplay.commands.oom.outlook import Looking
 from memreplay.commands.oom.result import (
     CachedName,
     CachedPart,
@@ -228,6 +227,8 @@ class _Telling:
         self.card_known = card_known
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
+        from memreplay.commands.oom.outlook import Looking  # late: it loads NumPy
+
         self.looking = Looking(snap, replay, self.deciding)
 
     def tell(self, number: int, event: int, free: int | None) -> Oom:
