@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from memreplay.analysis.selecting.parsing import WHEN_FORMS
 from memreplay.commands.shared.asking import JSON_ROWS, SCREEN_ROWS
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.config import ConfigChoice
@@ -17,7 +16,6 @@ from memreplay.commands.shared.limit import LimitType
 from memreplay.commands.shared.moment import MomentType
 from memreplay.commands.shared.pool import PoolType, StreamType
 from memreplay.commands.shared.source import Reading
-from memreplay.commands.shared.when import WhenType
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Moment
@@ -133,16 +131,6 @@ def measure_option(function: F) -> F:
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
         " free is requested, so it does not depend on timing), active and allocated (the"
         " same two, in whole blocks), reserved (segments).",
-    )(function)
-
-
-def at_option(function: F) -> F:
-    """--at WHEN."""
-    return click.option(
-        "--at",
-        type=WhenType(),
-        metavar="WHEN",
-        help=f"The moment: {WHEN_FORMS}.",
     )(function)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +200,16 @@ def test_a_tree_of_calls(runner: CliRunner, path: str) -> None:
         result = runner.invoke(app, [*command, "--tree", "--by", "file"])
         assert result.exit_code == 2
         assert "a tree shows call stacks: leave out --by" in result.stderr
+
+
+def test_json_loads_nothing_of_text(path: str) -> None:
+    code = (
+        "import sys; from memreplay.commands.app import app;"
+        "app(sys.argv[1:], standalone_mode=False);"
+        "sys.exit('memreplay.render.record_json' not in sys.modules"
+        " or 'memreplay.render.plain' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "peak", path, "--json"], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ COMMANDS = (
     "at start",
     "peak --rules",
     "timeline",
-    "segments",
+    "fragmentation --segments",
     "fragmentation",
     "allocations",
     "oom",

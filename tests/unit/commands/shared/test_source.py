@@ -70,7 +70,16 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 COMMANDS = (
-    *("peak", "summary", "timeline", "segments", "fragmentation", "oom", "steps", "leaks"),
+    *(
+        "peak",
+        "summary",
+        "timeline",
+        "fragmentation --segments",
+        "fragmentation",
+        "oom",
+        "steps",
+        "leaks",
+    ),
     *(
         "allocations",
         "export --format txt",
