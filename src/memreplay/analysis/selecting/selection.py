@@ -176,7 +176,7 @@ class Selection(Record, frozen=True):
         By | None,
         Opt(
             "Group by stack (default), file, module, category, …, or several: category,file;"
-            " memreplay help ways lists all.",
+            " memreplay help numbers lists all.",
             "WAY[,WAY...]",
             parse=parse_ways,
             among=WAYS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ _BESIDE = ("#", "    ", "|", "!", "`")
 
 
 def _completed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    return [name for name in _pages() if name.startswith(begun)]
+    return [name for name in _pages() if name.startswith(begun.lower())]
 
 
 @click.command(
@@ -44,10 +45,26 @@ def command(topic: str | None) -> None:
         formatter.write_dl([(name, _about(page)) for name, page in pages.items()])
         write(formatter.getvalue().rstrip())
         return
-    name = topic.removeprefix("docs/").removesuffix(ENDING)
-    if name not in pages:
-        raise UsageError(f"no page is called {topic!r}; there are: {', '.join(pages)}")
-    write(pages[name].read_text(encoding="utf-8").rstrip())
+    write(pages[_found(topic, list(pages))].read_text(encoding="utf-8").rstrip())
+
+
+def _found(topic: str, pages: list[str]) -> str:
+    """The page that is meant: by its name, or that without its folder, however it is written.
+
+    Raises UsageError, which names pages that are called much the same.
+    """
+    name = topic.strip().lower().removeprefix("docs/").removesuffix(ENDING)
+    name = re.sub(r"[\s_]+", "-", name)
+    if name in pages:
+        return name
+    short = {page.rpartition("/")[2]: page for page in reversed(pages)}
+    if name in short:
+        return short[name]
+    near = [short[one] for one in get_close_matches(name, short, 3, 0.6)]
+    near += [page for page in pages if name and name in page and page not in near]
+    if near:
+        raise UsageError(f"no page is called {topic!r}: did you mean {' or '.join(near[:3])}?")
+    raise UsageError(f"no page is called {topic!r}; there are: {', '.join(pages)}")
 
 
 def _pages() -> dict[str, Path]:

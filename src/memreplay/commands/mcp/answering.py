@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
 from msgspec import UNSET, UnsetType
 
-from memreplay.analysis.selecting.parsing import parse_when
+from memreplay.analysis.selecting.parsing import parse_least_size, parse_ways, parse_when
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.mcp import arguments as asked
 from memreplay.commands.mcp.patterns import checked_pattern
-from memreplay.commands.shared.by import ByType
-from memreplay.commands.shared.size import SizeType
 from memreplay.errors import UsageError
 from memreplay.render.compact import CompactLine, compact_lines
 
@@ -192,7 +189,7 @@ def _selection(one: Any, asking: Asking, *, fold: bool = False) -> Selection:
             given[name] = value
     by = getattr(one, "by", UNSET)
     if by is not UNSET:
-        given["by"] = _value("by", ByType(), by)
+        given["by"] = _value("by", parse_ways, by)
     include, exclude = (
         _patterns(name, getattr(one, name, UNSET)) for name in ("include", "exclude")
     )
@@ -216,19 +213,17 @@ def _or_none(value: int | UnsetType) -> int | None:
 
 
 def _size(text: str | UnsetType) -> int | None:
-    return None if text is UNSET else _value("total_memory", SizeType(least=1), text)
+    return None if text is UNSET else _value("total_memory", parse_least_size, text)
 
 
 def _when(text: str) -> When:
+    found: When = _value("when", parse_when, text)
+    return found
+
+
+def _value(name: str, parse: Callable[[str], Any], text: str) -> Any:
+    """A text as an option takes it. Raises UsageError that names the argument."""
     try:
-        return parse_when(text)
+        return parse(text)
     except UsageError as error:
-        raise UsageError(f"when: {error}") from None
-
-
-def _value(name: str, kind: click.ParamType[Any], text: str) -> Any:
-    """A text as an option of that kind takes it. Raises UsageError that names the argument."""
-    try:
-        return kind.convert(text, None, None)
-    except click.UsageError as error:
-        raise UsageError(f"{name}: {error.message}") from None
+        raise UsageError(f"{name}: {error}") from None

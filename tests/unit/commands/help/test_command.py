@@ -42,7 +42,7 @@ def test_a_tutorial_by_the_link_of_the_index(runner: CliRunner) -> None:
         assert done.stdout == (DOCS / link).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("topic", ["nothing", "../README", "schemas"])
+@pytest.mark.parametrize("topic", ["nothing", "../README"])
 def test_what_is_no_page(runner: CliRunner, topic: str) -> None:
     done = runner.invoke(app, ["help", topic])
     assert (done.exit_code, done.stdout) == (2, "")
@@ -86,3 +86,32 @@ def test_names_are_completed(runner: CliRunner) -> None:
     done = runner.invoke(app, [], prog_name="memreplay", env=environ | {"COMP_CWORD": "2"})
     assert done.stdout.split() == ["plain,oom"]
     assert "help" in COMMANDS
+
+
+@pytest.mark.parametrize(
+    "topic, first",
+    [
+        ("OOM", "# memreplay oom"),
+        ("out-of-memory", "# My run ran out of memory"),
+        ("Out of Memory", "# My run ran out of memory"),
+        ("Numbers.md", "# What the numbers mean"),
+    ],
+)
+def test_a_page_however_it_is_written(runner: CliRunner, topic: str, first: str) -> None:
+    done = runner.invoke(app, ["help", topic])
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, first)
+
+
+@pytest.mark.parametrize(
+    "topic, words",
+    [
+        ("schemas", "did you mean schema?"),
+        ("ooom", "did you mean oom?"),
+        ("peek", "did you mean peak?"),
+        ("tutorial", "tutorials/"),
+    ],
+)
+def test_a_miss_names_pages_that_are_near(runner: CliRunner, topic: str, words: str) -> None:
+    done = runner.invoke(app, ["help", topic])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
