@@ -74,7 +74,7 @@ SETTINGS = (
     "per_process_memory_fraction:0.001,garbage_collection_threshold:0.5",
 )
 SORTS: tuple[AllocationsSort, ...] = ("bytes", "count", "temporary", "mean-lifetime")
-TOTALS = (None, 1, 100 << 20, 1 << 62)
+TOTALS: tuple[tuple[int, ...], ...] = ((), (1,), (100 << 20,), (1 << 62, 1 << 20))
 MOMENTS = (
     When("peak", 1),
     When("peak", 2),

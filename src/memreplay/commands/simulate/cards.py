@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from msgspec import UnsetType
 
     from memreplay.analysis.groups.grouping import Grouper
-    from memreplay.analysis.simulating.fitting import Smallest
     from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
@@ -53,14 +52,14 @@ def sizes_of(
 
 
 class Fitted(NamedTuple):
-    """What a program needs, and whether it fits."""
+    """Whether a program fits on cards, and what it needs."""
 
-    need: Need | UnsetType
-    least: Need | UnsetType
     cards: tuple[Fit, ...]
     reasons: tuple[str, ...]
     exact: bool
     """Whether all of this is."""
+    need: Need | UnsetType = UNSET
+    least: Need | UnsetType = UNSET
 
 
 def fitted(
@@ -71,32 +70,14 @@ def fitted(
     *,
     strict: bool,
 ) -> Fitted:
-    """Whether the program that was simulated fits on cards of these sizes, with its settings.
-
-    What it needs is not told of a program that was changed.
-    """
+    """Whether the program that was simulated fits on cards of these sizes, with its settings."""
     replay, settings, edit = snap.replay(found.replay.device), found.settings, found.edit
-    reasons: dict[str, None] = {}
-    exact = True
-
-    def judged(one: Simulated) -> Verdict:
-        nonlocal exact
-        trust = simulation_verdict(snap, replay, one, strict=strict)
-        exact = exact and trust.exact
-        reasons.update(dict.fromkeys(trust.reasons))
-        return trust
-
-    def needed(one: Smallest) -> Need:
-        trust = judged(replay.simulate(one.settings, total_bytes=max(one.total_bytes, 1)))
-        return Need(
-            settings=spelled(one.settings),
-            total_bytes=one.total_bytes,
-            exactness=trust.exactness,
-        )
+    trusts: list[Verdict] = []
 
     def fit(card: CardSize) -> Fit:
         mine = replay.simulate(settings, total_bytes=card.usable, edit=edit)
         others = [] if mine.fits else search(replay, settings, card.usable, edit)
+        trusts.append(simulation_verdict(snap, replay, mine, strict=strict))
         return Fit(
             total_bytes=card.total,
             context_bytes=card.context or UNSET,
@@ -104,14 +85,41 @@ def fitted(
             simulated=mine.outcome,
             failed=failed_request(replay, grouper, mine),
             stopped_event=mine.stopped_event,
-            exactness=judged(mine).exactness,
+            exactness=trusts[-1].exactness,
             others=tuple(spelled(one.settings) for one in others if one.fits),
         )
 
-    need: Need | UnsetType = UNSET
-    least: Need | UnsetType = UNSET
-    if edit is None:
-        own = smallest(replay, settings)
-        need, least = needed(own), needed(smallest_of_all(replay, own))
     cards = tuple(map(fit, sizes))
-    return Fitted(need, least, cards, tuple(reasons), exact)
+    return Fitted(cards, _reasons(trusts), all(one.exact for one in trusts))
+
+
+def with_needs(fits: Fitted, snap: Snapshot, found: Simulated, *, strict: bool) -> Fitted:
+    """The same, and what the program needs with these settings, and with the best: some hundred
+    simulations."""
+    replay = snap.replay(found.replay.device)
+    own = smallest(replay, found.settings)
+    sizes = own, smallest_of_all(replay, own)
+    trusts = [
+        simulation_verdict(
+            snap,
+            replay,
+            replay.simulate(one.settings, total_bytes=max(one.total_bytes, 1)),
+            strict=strict,
+        )
+        for one in sizes
+    ]
+    need, least = (
+        Need(settings=spelled(one.settings), total_bytes=one.total_bytes, exactness=trust.exactness)
+        for one, trust in zip(sizes, trusts, strict=True)
+    )
+    return Fitted(
+        fits.cards,
+        tuple(dict.fromkeys((*_reasons(trusts), *fits.reasons))),
+        fits.exact and all(one.exact for one in trusts),
+        need,
+        least,
+    )
+
+
+def _reasons(trusts: Iterable[Verdict]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for one in trusts for name in one.reasons))

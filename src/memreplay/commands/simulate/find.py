@@ -16,7 +16,7 @@ from memreplay.analysis.selecting.selection import Cards, Selection, Settings
 from memreplay.analysis.simulating import searching
 from memreplay.analysis.simulating.failing import failed_request
 from memreplay.analysis.simulating.verdicts import simulation_verdict
-from memreplay.commands.simulate.cards import CardSize, fitted, sizes_of
+from memreplay.commands.simulate.cards import CardSize, fitted, sizes_of, with_needs
 from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
 from memreplay.declared import Opt, Options
 from memreplay.errors import NothingToTellError, UsageError
@@ -61,8 +61,8 @@ def simulate_report(
 
     `total_memory` are cards by what they have in all, in bytes, of which CUDA itself takes some,
     and `program_memory` by what they have for the program. It is said of each whether the program
-    fits on it, and the largest is simulated beside what was recorded. With a card, or with
-    `smallest`, it is found how much memory the program needs at least. `search` tries some 30
+    fits on it, and the largest is simulated beside what was recorded. With `smallest` it is found
+    how much memory the program needs at least, unless it is changed. `search` tries some 30
     settings more.
 
     Raises UsageError for settings that PyTorch would not take and for a change of nothing, and
@@ -177,6 +177,8 @@ class _Telling(NamedTuple):
         if not sizes and not self.options.smallest:
             return found
         fits = fitted(snap, best, self.grouper, sizes, strict=strict)
+        if self.options.smallest and best.edit is None:
+            fits = with_needs(fits, snap, best, strict=strict)
         return replace(
             found,
             need=fits.need,

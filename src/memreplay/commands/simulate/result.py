@@ -80,8 +80,7 @@ class DeviceSimulation(OfBackend, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] | UnsetType = UNSET
     """With `--search`: all settings that were tried, the best first."""
     need: Need | UnsetType = UNSET
-    """With `--smallest` or `--total-memory`, and without a change of the program: what these
-    settings need."""
+    """With `--smallest`, and without a change of the program: what these settings need."""
     least: Need | UnsetType = UNSET
     """Likewise, what the settings need that need least, of some 30; the same if none needs less."""
     cards: tuple[Fit, ...] | UnsetType = UNSET

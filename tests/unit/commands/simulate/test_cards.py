@@ -25,13 +25,13 @@ def opened(capacity: int = 80 * GIB) -> mr.Snapshot:
 
 def device(snap: mr.Snapshot, **options: Any) -> Any:
     """What a simulation says of the only device."""
-    (one,) = simulate_report(snap, **options).devices
+    (one,) = simulate_report(snap, smallest=True, **options).devices
     return one
 
 
 def test_what_is_needed() -> None:
     snap = opened()
-    one = device(snap, smallest=True)
+    one = device(snap)
     assert (one.device, one.first_event, one.events) == (0, 0, 100)
     assert (one.settings, one.recorded_settings, one.cards) == ("", "", ())
     assert (one.need.settings, one.need.total_bytes) == ("", 290 * MIB)
@@ -45,7 +45,7 @@ def test_it_is_what_is_found_of_the_replay(text: str) -> None:
     snap = mr.open(build.dump(mixed(4)))
     replay = snap.replay()
     start = changed_settings(replay.settings, text)
-    one = device(snap, settings=text, smallest=True)
+    one = device(snap, settings=text)
     assert one.settings == one.need.settings == text
     assert one.need.total_bytes == smallest(replay, start).total_bytes
     least = least_of(replay, start)
@@ -142,3 +142,22 @@ def test_what_is_an_estimate_is_said_of_each() -> None:
     one = device(opened(), program_memory=(GIB,), settings=settings)
     assert (one.need.exactness, one.cards[0].exactness, one.exactness) == ("estimated",) * 3
     assert one.reasons == ("card_inferred",)
+
+
+def test_what_it_needs_is_said_where_it_is_asked() -> None:
+    """It takes some hundred simulations, and one card takes one."""
+    (one,) = simulate_report(opened(), program_memory=(GIB,)).devices
+    assert (one.need, one.least) == (UNSET, UNSET)
+    assert isinstance(one.cards, tuple)
+    (one,) = simulate_report(opened()).devices
+    assert (one.need, one.least, one.cards) == (UNSET, UNSET, UNSET)
+
+
+def test_a_changed_program_is_judged_on_cards() -> None:
+    half = mr.Change(factor=0.5)
+    (one,) = simulate_report(opened(), program_memory=(150 * MIB,), change=half).devices
+    assert isinstance(one.cards, tuple)
+    assert [card.fits for card in one.cards] == [one.failed is None]
+    (whole,) = simulate_report(opened(), program_memory=(150 * MIB,)).devices
+    assert isinstance(whole.cards, tuple)
+    assert not whole.cards[0].fits

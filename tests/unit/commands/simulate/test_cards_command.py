@@ -88,7 +88,7 @@ def test_wrong_usage_is_one_line(
 
 
 def test_from_standard_input(runner: CliRunner) -> None:
-    done = ask(runner, "-", "--total-memory", "100MiB", data=build.dump(scattered()))
+    done = ask(runner, "-", "--total-memory", "100MiB", "--smallest", data=build.dump(scattered()))
     assert done.exit_code == 1
     assert "device 0: does not fit on 100.0 MiB, " in done.stdout
     assert "needs      290.0 MiB for the program" in done.stdout
