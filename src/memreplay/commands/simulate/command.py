@@ -40,7 +40,7 @@ class Changing(Options, frozen=True):
             "FACTOR",
             least=0,
             most=1000,
-            brief="Multiply chosen allocations: 0.5 for half the batch.",
+            brief="Scale the chosen allocations: 0.5 for half.",
         ),
     ] = None
     leave_out: Annotated[bool, Opt("Leave the chosen allocations out.")] = False
@@ -48,7 +48,7 @@ class Changing(Options, frozen=True):
         bool,
         Opt(
             "Free the chosen allocations at once, and make them again when they are needed.",
-            brief="Make them again when they are needed.",
+            brief="Free them at once, make them again later.",
         ),
     ] = False
     category: Annotated[
@@ -120,7 +120,7 @@ class Saving(Options, frozen=True):
         "memreplay simulate snap.pkl --scale 0.5 --category activations --total-memory 24GiB",
         "memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl",
     ),
-    exits={1: "does not fit on a card of --total-memory", 5: "no events to tell that by"},
+    exits={1: "does not fit (--total-memory)", 5: "no events to tell that by"},
     without=("measure", "by", "pool", "stream"),
     words={"top": "Show the N best settings of --search; 0 for all."},
     rules=True,
