@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay.commands.shared.moment import MomentType
+from memreplay.analysis.selecting.parsing import parse_moment
 from memreplay.render.ranges import ranges_words
 from memreplay.snapshot.model import EventRange, Moment
 
@@ -27,7 +27,7 @@ def test_words_are_those_of_the_options(found: EventRange, words: str) -> None:
     parts = words.split()
     if parts[0].startswith("--"):
         spelled = dict(zip(parts[::2], parts[1::2], strict=True))
-        read = {key: MomentType().convert(text, None, None) for key, text in spelled.items()}
+        read = {key: parse_moment(text) for key, text in spelled.items()}
         assert EventRange(read.get("--from"), read.get("--to")) == found
 
 

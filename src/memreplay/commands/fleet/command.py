@@ -56,10 +56,7 @@ class Page(Options, frozen=True):
     ),
     only={"selection": ("measure", "top", "strict")},
     words={
-        "dump": "Read the dump that has this in its files' paths (iteration_10, or a pattern),"
-        " where each rank has several; by default the newest. '--dump each' also shows how each"
-        " rank grew from dump to dump.",
-        "force": "Replace the page; take ranks of another fleet in DIR away.",
+        "force": "Replace the page, and other ranks in DIR.",
     },
     rules=True,
 )

@@ -46,9 +46,6 @@ BROKEN = NOT_TRUSTED
     ),
     exits={0: "within the budgets", 1: "over a budget, or not judged"},
     words={
-        "dump": "Judge the dump that has this in its files' paths (iteration_10, or a pattern),"
-        " where each rank has several; by default the newest. '--dump each' judges all of them, and"
-        " spreads within each.",
         "force": "Replace the file of --save-base.",
     },
     after="With several files, the highest exit code counts.",

@@ -7,7 +7,12 @@ import pytest
 from memreplay.analysis.selecting.parsing import (
     parse_address,
     parse_fraction,
+    parse_least_size,
+    parse_limit,
     parse_moment,
+    parse_pool,
+    parse_stream,
+    parse_ways,
     parse_when,
     parsed_when,
 )
@@ -159,3 +164,89 @@ def test_shares() -> None:
 def test_what_is_no_share(text: str) -> None:
     with pytest.raises(UsageError, match="is not a share"):
         parse_fraction(text)
+
+
+# ---- limits, pools, streams, ways
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("string_bytes=128M", ("string_bytes", 128 << 20)),
+        ("memo_entries=7", ("memo_entries", 7)),
+        ("kept_values=2K", ("kept_values", 2048)),
+        ("stack_values=1G", ("stack_values", 1 << 30)),
+        ("rows=5M", ("rows", 5 << 20)),
+        ("devices=2000", ("devices", 2000)),
+    ],
+)
+def test_limits(text: str, value: tuple[str, int]) -> None:
+    assert parse_limit(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x=1", "string_bytes", "string_bytes=-1", "string_bytes=1T"])
+def test_what_is_no_limit(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a limit"):
+        parse_limit(text)
+
+
+def test_a_limit_of_nothing() -> None:
+    with pytest.raises(UsageError, match="a number from 1"):
+        parse_limit("string_bytes=0")
+
+
+@pytest.mark.parametrize(
+    "text, pool",
+    [
+        ("default", (0, 0)),
+        ("0:1", (0, 1)),
+        ("3,0", (3, 0)),
+        ("(0, 1)", (0, 1)),
+        (" 12:0 ", (12, 0)),
+    ],
+)
+def test_a_pool(text: str, pool: tuple[int, int]) -> None:
+    assert parse_pool(text) == pool
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "1", "1:2:3", "-1:0", "0:" + "9" * 19])
+def test_no_pool(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a pool: give its two numbers"):
+        parse_pool(text)
+
+
+@pytest.mark.parametrize("text, stream", [("7", 7), ("0x55d2c0", 0x55D2C0)])
+def test_a_stream(text: str, stream: int) -> None:
+    assert parse_stream(text) == stream
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5"])
+def test_no_stream(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a stream: give its number"):
+        parse_stream(text)
+
+
+@pytest.mark.parametrize(
+    "text, by",
+    [
+        ("stack", "stack"),
+        ("category,file", "category,file"),
+        (" file , size,file", "file,size"),
+        ("user-frame", "frame"),
+        ("compile-context,modules", "compile_context,module"),
+    ],
+)
+def test_ways(text: str, by: str) -> None:
+    assert parse_ways(text) == by
+
+
+@pytest.mark.parametrize("text", ["", "colour", "file,", "file;size", "Stack"])
+def test_what_is_no_way(text: str) -> None:
+    with pytest.raises(UsageError, match="is not one of stack, frame, innermost"):
+        parse_ways(text)
+
+
+def test_a_size_of_a_byte_or_more() -> None:
+    assert parse_least_size("80GiB") == 80 << 30
+    with pytest.raises(UsageError, match="'0' is too small here"):
+        parse_least_size("0")

@@ -11,9 +11,8 @@ from msgspec import UNSET
 
 from memreplay.commands.mcp import arguments as asked
 from memreplay.commands.mcp.tools import TOOLS
-from memreplay.commands.shared.by import WAYS
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import MEASURES
+from memreplay.snapshot.model import MEASURES, WAYS
 
 RECORDS = {name: tool.arguments for name, tool in TOOLS.items()}
 

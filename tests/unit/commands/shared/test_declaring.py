@@ -1,4 +1,4 @@
-"""Tests of commands/shared/options.py, on a command that has them all."""
+"""Tests of commands/shared/declaring.py, on a command that has the options of most."""
 
 from __future__ import annotations
 
@@ -12,43 +12,37 @@ import pytest
 from click.testing import CliRunner
 from msgspec import to_builtins
 
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.app import app
-from memreplay.commands.shared import options
+from memreplay.commands.shared.declaring import Files, as_command
+from memreplay.commands.shared.showing import ShownFrames
 from memreplay.commands.shared.source import Reading
 from memreplay.io import sources
 from memreplay.snapshot.model import MEASURES
 from tests import build
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True)
-@options.format_option
-@options.reading_options
-@options.top_option
-@options.by_option_for("what is held")
-@options.all_frames_option
-@options.measure_option
-@options.part_options
-@options.strict_option
-def every(**values: object) -> None:
+@as_command("every", examples=("every a",))
+def every(files: Files, selection: Selection, reading: Reading, shown: ShownFrames) -> int:
     """Print what was given."""
-    reading = values.pop("reading")
-    assert isinstance(reading, Reading)
-    click.echo(json.dumps(values | to_builtins(reading)))
+    given = {"files": files} | {
+        key: value for one in (selection, reading, shown) for key, value in to_builtins(one).items()
+    }
+    click.echo(json.dumps(given | {"rules": None, "config": None}))
+    return 0
 
 
 def test_defaults(runner: CliRunner) -> None:
-    result = runner.invoke(every, ["a", "-"])
-    assert json.loads(result.output) == {
+    found = json.loads(runner.invoke(every, ["a", "-"]).output)
+    expected = {
         "files": ["a", "-"],
-        "fmt": "text",
+        "format": "text",
         "device": None,
         "start": None,
         "stop": None,
         "salvage": False,
         "limits": [],
         "pick": None,
-        "config": {"config_file": None, "no_config": True, "folders": [], "_read": []},
         "top": 20,
         "by": None,
         "measure": "requested",
@@ -57,6 +51,7 @@ def test_defaults(runner: CliRunner) -> None:
         "strict": False,
         "all_frames": False,
     }
+    assert {key: found[key] for key in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +82,6 @@ def test_help_is_for_people(runner: CliRunner) -> None:
     text = " ".join(runner.invoke(every, ["--help"]).output.split())
     assert "[default: 20]" in text
     assert "x>=0" not in text
-    assert "(all)" not in text
     assert json.loads(runner.invoke(every, ["a", "--top", str(2**64)]).output)["top"] == 2**63 - 1
     assert "-1 is below 0" in runner.invoke(every, ["a", "--top", "-1"]).stderr
 
@@ -111,12 +105,24 @@ def test_measures_and_parts(runner: CliRunner) -> None:
 
 
 def test_the_choices_are_the_models() -> None:
-    choices = {
-        param.name: param.type.choices
-        for param in every.params
-        if isinstance(param.type, click.Choice)
-    }
-    assert tuple(choices["measure"]) == MEASURES
+    (measure,) = (param for param in every.params if param.name == "measure")
+    assert isinstance(measure.type, click.Choice)
+    assert tuple(measure.type.choices) == MEASURES
+
+
+@pytest.mark.parametrize(
+    "begun, offered",
+    [
+        ("f", {"frame", "function", "file"}),
+        ("F", {"frame", "function", "file"}),
+        ("category,si", {"category,size"}),
+        ("x", set()),
+    ],
+)
+def test_completion(begun: str, offered: set[str]) -> None:
+    (by,) = (param for param in every.params if param.name == "by")
+    context = click.Context(every)
+    assert {item.value for item in by.shell_complete(context, begun)} == offered
 
 
 def test_a_file_that_may_not_be_read_is_one_line(
