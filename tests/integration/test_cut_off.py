@@ -75,7 +75,7 @@ def test_what_is_known_has_been_read(whole: bytes) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("summary", "report", "peak", "oom", "fits", "simulate", "timeline", "segments"),
+        *("summary", "report", "peak", "oom", "simulate", "timeline"),
         *("allocations", "leaks", "steps", "fragmentation"),
         *("at", "export"),
     ],

@@ -100,9 +100,8 @@ MORE: dict[str, list[list[str]]] = {
         ["--no-leaks", "--no-oom", "--max-fragmentation", "0%", "--max-reserved", "1B"],
         ["--max-peak", "1TiB", "--allow-untrusted"],
     ],
-    "segments": [[], ["--list"]],
     "leaks": [[], ["--by", "function"], ["--by", "file"]],
-    "fragmentation": [[], ["--map"], ["--by", "file"]],
+    "fragmentation": [[], ["--map"], ["--segments"], ["--by", "file"]],
     "oom": [[], ["--all", "--all-frames"]],
     "simulate": [["--search"], ["--set", "expandable_segments:True"]],
     "watch": [["--once", "--settle", "0"]],
@@ -159,6 +158,8 @@ class Files:
             "folders": [run],
             "file": [snap],
             "files": [snap],
+            "when": [],
+            "watched": [run],
         }
         if name == "sql":
             return [[snap], *([snap, query] for query in QUERIES)]

@@ -150,7 +150,7 @@ def values(snap: mr.Snapshot, other: mr.Snapshot) -> Iterator[object]:
         yield mr.peak(snap, by=way)
     for name in ("summary", "report", "peak", "allocations", "oom", "steps", "leaks"):
         yield getattr(mr, name)(snap)
-    for name in ("modules", "fragmentation", "segments", "timeline", "simulate", "fits"):
+    for name in ("modules", "fragmentation", "segments", "timeline", "simulate"):
         yield getattr(mr, name)(snap)
     yield mr.gate(snap, max_peak=1)
     yield mr.at(snap, When(kind="end"))

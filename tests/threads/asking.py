@@ -28,7 +28,6 @@ TABLES = ("events", "ooms", "stacks", "frames", "segments", "blocks", "annotatio
 REPORTS = (
     "allocations",
     "baseline",
-    "fits",
     "fragmentation",
     "leaks",
     "modules",
