@@ -261,12 +261,14 @@ class _Telling:
             for one in _remedies(
                 judged,
                 asked,
-                outside,
-                groups[0].bytes if groups else 0,
-                returnable=found.returnable[0],
-                private=_free_of_private(found, pool),
+                _Elsewhere(
+                    outside=outside,
+                    largest_group=groups[0].bytes if groups else 0,
+                    returnable=found.returnable[0],
+                    private=_free_of_private(found, pool),
+                    unneeded=outlook.unneeded_bytes,
+                ),
                 limited=replay.settings.max_split_bytes >= 0,
-                unneeded=outlook.unneeded_bytes,
             )
         ]
         if outlook.without_largest is not None:
@@ -394,16 +396,23 @@ def _free_of_private(found: BlockMap, asked: int | None) -> int:
     )
 
 
+class _Elsewhere(NamedTuple):
+    """Bytes that a request could have had, besides free blocks."""
+
+    outside: int
+    """What else is on the card."""
+    largest_group: int
+    """What the largest holder has."""
+    returnable: int
+    """What empty_cache() gives back."""
+    private: int
+    """What is free in private pools."""
+    unneeded: int
+    """What is kept for a backward pass that does not come."""
+
+
 def _remedies(
-    judged: FreeParts,
-    asked: _Asked,
-    outside: int,
-    largest_group: int,
-    *,
-    returnable: int,
-    private: int,
-    limited: bool,
-    unneeded: int,
+    judged: FreeParts, asked: _Asked, others: _Elsewhere, *, limited: bool
 ) -> tuple[Remedy, ...]:
     """What would have left memory to use, in the order in which one would try it."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
@@ -411,15 +420,15 @@ def _remedies(
     if asked.free >= asked.needed:
         found.append(("process_limit", asked.free))
     # The allocator does so itself before it gives up, but not while a graph is captured.
-    found.append(("empty_cache", returnable))
+    found.append(("empty_cache", others.returnable))
     if not asked.expandable:
         found.append(("expandable_segments", bytes_of["too_small"]))
     found.append(("max_split_size", bytes_of["split_limit" if limited else "split_open"]))
     waiting = bytes_of["fits"] + bytes_of["pending"] + bytes_of["pending_elsewhere"]
     found.append(("pending_frees", waiting))
     found.append(("one_stream", bytes_of["other_stream"]))
-    found.append(("private_pools", private))
-    found.append(("other_processes", max(0, outside - OWN_OVERHEAD)))
+    found.append(("private_pools", others.private))
+    found.append(("other_processes", max(0, others.outside - OWN_OVERHEAD)))
     remedies = []
     for name, of in found:
         if of:
@@ -427,7 +436,8 @@ def _remedies(
             # What goes back to the driver has to be had from it as a segment.
             wanted = asked.needed if name == "empty_cache" else asked.request
             remedies.append(Remedy(name, of, there >= wanted))
-    if unneeded:
-        remedies.append(Remedy("no_grad", unneeded, unneeded >= asked.missing))
-    remedies.append(Remedy("less_live", largest_group, largest_group >= asked.missing))
+    if others.unneeded:
+        remedies.append(Remedy("no_grad", others.unneeded, others.unneeded >= asked.missing))
+    largest = others.largest_group
+    remedies.append(Remedy("less_live", largest, largest >= asked.missing))
     return tuple(remedies)

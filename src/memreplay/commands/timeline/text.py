@@ -92,7 +92,7 @@ def _section(
     rows = min(max(width // 7, 8), 20)
     y_ticks = byte_ticks(low, high, rows // 3)
     wide = width - max(len(tick.label) for tick in y_ticks) - 2
-    cells = _drawn(found, report, axis, low, high, wide, rows)
+    cells = _drawn(found, axis, _Frame(low, high, wide, rows), stacked=bool(report.by))
     lines, margin = picture.framed(cells, y_ticks, low, high)
     places = [
         (axis.column(int(tick.at), wide), tick.label) for tick in axis.ticks(max(wide // 16, 2))
@@ -176,17 +176,19 @@ def _pairs(
     return tuple(pairs)
 
 
-def _drawn(
-    found: list[Series],
-    report: TimelineReport,
-    axis: Axis,
-    low: int,
-    high: int,
-    wide: int,
-    rows: int,
-) -> picture.Cells:
+class _Frame(NamedTuple):
+    """What a picture shows, in bytes, and how large it is, in characters."""
+
+    low: int
+    high: int
+    wide: int
+    rows: int
+
+
+def _drawn(found: list[Series], axis: Axis, frame: _Frame, *, stacked: bool) -> picture.Cells:
+    low, high, wide, rows = frame
     start, whole = axis.start, axis.whole
-    across = 1 if report.by else 2  # columns a character
+    across = 1 if stacked else 2  # columns a character
     drawn = [
         picture.columns(
             axis.edges(one),
@@ -198,7 +200,7 @@ def _drawn(
         )
         for one in found
     ]
-    if report.by:
+    if stacked:
         rests = found[0].layers[len(MARKS) :]
         heaps = [
             None
