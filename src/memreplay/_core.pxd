@@ -13,7 +13,6 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
-    cdef readonly bint padded          # zeros or white space follow the last pickle
     cdef readonly bint beside          # there are other pickles, or something behind them
     cdef public object truncation      # what a salvaged input would have ended in, or None
     cdef dict decoded    # strings by id: a file may refer to one any number of times

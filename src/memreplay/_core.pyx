@@ -500,11 +500,9 @@ cdef bint another(Tables out, Intake intake, Cursor* at) except -1:
     # Whether another pickle may follow, after zeros or white space: PROTO, or what a dict, a list
     # or a tuple begins with in the protocols that have no PROTO. Of anything else a file has behind
     # its pickle nobody needs to know.
-    out.padded = False
     while True:
         while at.p < at.end and is_padding(at.p[0]):
             at.p += 1
-            out.padded = True
         if at.p < at.end:
             out.beside = True
             return (at.p[0] == PROTO or at.p[0] == EMPTY_DICT or at.p[0] == EMPTY_LIST

@@ -202,8 +202,8 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Examples:
-  memreplay snap.pkl                     the report: how high, who held it, what to do
-  memreplay peak snap.pkl --by module    who held the memory at its peak
+  memreplay snap.pkl
+  memreplay peak snap.pkl --by module
   memreplay gate snap.pkl --max-peak 38GiB
 
 {ALL_EXIT_CODES}""",

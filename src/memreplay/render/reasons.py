@@ -152,8 +152,7 @@ REASONS: dict[str, Reason] = {
         "",
     ),
     "more_in_file": Reason(
-        "the file holds more than the snapshot's pickle, which memreplay doesn't read: padding or"
-        " other data",
+        "the file holds other data beside the snapshot's pickle, which memreplay doesn't read",
         "",
     ),
     "notes_unreadable": Reason(

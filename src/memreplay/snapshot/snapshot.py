@@ -277,10 +277,9 @@ class Snapshot(Staying):
 
     @property
     def is_followed(self) -> bool:
-        """Whether something stands beside the snapshot's pickle that nobody asked about: other
-        data, or zeros."""
-        beside = self.native.beside or self.native.padded
-        return beside and self.native.found_snapshots <= 1
+        """Whether something stands beside the snapshot's pickle that nobody asked about. Zeros and
+        white space, which pages and disks fill up with, are nothing."""
+        return self.native.beside and self.native.found_snapshots <= 1
 
     def recorded_steps(self, device: int) -> tuple[int, ...]:
         """How many events of a device there had been where each step ended, as memreplay's recorder
