@@ -144,7 +144,7 @@ def run_all(folder: Path, example: str, other: str) -> Iterator[str]:
         (["allocations", example], 0),
         (["simulate", example, "--set", "max_split_size_mb:64"], 0),
         (["gate", example, "--no-config", "--max-peak", "6GiB"], 0),
-        (["gate", example, other, "--no-config", "--max-peak", "1GiB", "--worst", "1"], 1),
+        (["gate", example, other, "--no-config", "--max-peak", "1GiB", "--top", "1"], 1),
         (["fleet", str(Path(example).parent), "--workers", "2"], 0),
         (["view", example, *out("page.html")], 0),
         (["export", example, *out("trace.perfetto-trace")], 0),

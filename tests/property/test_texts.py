@@ -54,12 +54,12 @@ FORMATS: dict[str, Judge] = {
     "pickle": judging.pickled,
 }
 # Of commands without --format.
-PLAIN: dict[str, Judge] = {"view": judging.page, "baseline": judging.as_json}
+PLAIN: dict[str, Judge] = {"view": judging.page}
 # What these show of a file is tested elsewhere: below, and where there is a program to run.
 APART = {"explore", "mcp", "dryrun", "record", "help", "completion"}
 
 PICTURES = ("png", "svg")
-INTO_FILES = ("view", "baseline", "export")
+INTO_FILES = ("view", "export")
 # Of formats and options without which there is nothing to judge.
 ALSO: dict[str, list[str]] = {
     "memory-timeline": ["--device", "0"],
@@ -264,6 +264,17 @@ def test_no_text_acts(name: str) -> None:
             for said, fmt in calls(name, files, pictures=not half):
                 wrote[fmt] = judged(said, fmt, files) or wrote.get(fmt, False)
     assert all(wrote.values()), f"{name} has written nothing: {wrote}"
+
+
+@pytest.mark.parametrize("half", range(2))
+def test_no_text_acts_in_a_base(half: int) -> None:
+    words = [f"{one} {other}" for one, other in zip(PIECES[half::2], ODD, strict=False)]
+    with files_of(words, NAMES[half]) as files:
+        (file,) = next(iter(files.arguments("peak", EVERY["peak"])))
+        out = os.fspath(files.out)
+        saved = run(["gate", file, "--save-base", out, "--force", "--allow-untrusted"])
+        assert saved.exit_code == 0
+        judging.as_json(files.out.read_bytes())
 
 
 @settings(max_examples=examples(40))

@@ -529,7 +529,7 @@ def test_every_command_takes_an_exported_folder(
         ["timeline", "FILE", "--format", "csv"],
         ["allocations", "FILE"],
         ["peak", "FILE", "--rules"],
-        ["segments", "FILE"],
+        ["fragmentation", "FILE", "--segments"],
         ["fragmentation", "FILE"],
         ["oom", "FILE"],
         ["steps", "FILE", "--period", "100"],
