@@ -56,7 +56,7 @@ def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
     width = max(map(len, COMMANDS))
     for name, (_, text) in COMMANDS.items():
         assert f"  {name:{width}}  {text}\n" in result.output
-    assert "Examples:\n    memreplay snap.pkl " in result.output
+    assert "Examples:\n    memreplay snap.pkl\n" in result.output
     words = " ".join(result.output.split())
     assert (
         "0 fine, 1 a finding (gate, simulate --total-memory, leaks --fail, --strict), 2 wrong usage"
