@@ -58,14 +58,13 @@ def test_simulate(path: str) -> None:
 
 
 def test_fits(path: str) -> None:
-    code, out = run("fits", path, "--total-memory", "1000MiB,980MiB", "--format", "json")
+    code, out = run("simulate", path, "--total-memory", "1000MiB,980MiB", "--format", "json")
     assert code == 1
     cards = json.loads(out)["devices"][0]["cards"]
     assert [one["fits"] for one in cards] == [True, False]
     assert {one["context_bytes"] for one in cards} == {CARD.context_bytes}
-    assert (
-        "CUDA itself takes 419.8 MiB of each card" in run("fits", path, "--total-memory", "2GiB")[1]
-    )
+    text = run("simulate", path, "--total-memory", "2GiB")[1]
+    assert "CUDA itself takes 419.8 MiB of each card" in text
 
 
 def test_fleet(path: str) -> None:

@@ -231,7 +231,7 @@ def test_lines_of_source_code_are_kept_if_they_are_asked_for(dry: Dry) -> None:
     program.write_text(
         "import json, torch; torch.cuda.init()\n"
         "for file, line in ((__file__, 3), (json.__file__, 1), (torch.__file__, 2)):\n"
-        "    torch.cuda.memory.made.alloc(512 * line, 512, frames=[('main', file, line)])\n"
+        "    torch.cuda.memory.made.alloc(512 * line, 512, frames=[('<module>', file, line)])\n"
     )
     run = f"import runpy; runpy.run_path({str(program)!r})"
     assert dry.run(run, MEMREPLAY_DRYRUN_SOURCE="1").stderr == ""

@@ -14,6 +14,7 @@ import memreplay
 import memreplay as mr
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.summary.find import summarize
+from memreplay.declared import Options
 from memreplay.snapshot import model
 from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, value_words
 from memreplay.snapshot.record import Record
@@ -55,7 +56,10 @@ def classes() -> list[type]:
         one
         for module in modules
         for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, Struct) and one.__module__ == module.__name__
+        if isinstance(one, type)
+        and issubclass(one, Struct)
+        and one.__module__ == module.__name__
+        and not issubclass(one, Options)  # what is asked, and no result
     ]
 
 

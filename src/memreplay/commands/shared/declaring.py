@@ -252,7 +252,9 @@ class Value(_ParamType):
 
     def __init__(self, field: Field) -> None:
         self.field = field
-        self.name = field.name
+        parse = field.opt.parse
+        # What the list of the public interface says that it takes: size, when, integer, text.
+        self.name = parse.__name__.removeprefix("parse_") if parse else _NAMES[field.kind]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value; a usage error where the text is none, or out of range."""
@@ -297,4 +299,4 @@ class Value(_ParamType):
 
 
 _NUMBERS: dict[Any, Callable[[str], Any]] = {int: int, float: float}
-_NAMES = {int: "integer", float: "number"}
+_NAMES = {int: "integer", float: "number", str: "text"}
