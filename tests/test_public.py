@@ -55,7 +55,7 @@ def test_it_lists_what_there_is(now: list[str]) -> None:
         "option peak --measure one of requested|held|active|allocated|reserved",
         "option peak -n integer",
         "option peak FILE path",
-        "order peak snap selection",
+        "order peak snap selection options",
         "default peak --measure = 'requested'",
         "default peak FILE required",
         "exit 4 one of TruncatedError",

@@ -72,6 +72,20 @@ def test_each_command_has_help_with_examples(runner: CliRunner, name: str) -> No
     assert f"  memreplay {name} " in result.output or f"$(memreplay {name} " in result.output
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_short_help_of_a_command_fits_a_screen(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = runner.invoke(app, [name, "--help"]).stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100  # an example may be longer than the terminal is wide
+
+
+def test_there_are_no_more_commands_than_people_learn() -> None:
+    assert len(COMMANDS) <= 25
+
+
 def test_version(runner: CliRunner) -> None:
     result = runner.invoke(app, ["--version"])
     assert result.exit_code == 0
