@@ -17,12 +17,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct
 
 
-class Opt(NamedTuple):
+class Opt(Struct, frozen=True):
     """How a field is asked for on the command line, and what it means."""
 
     help: str
@@ -59,7 +59,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Base of the records of options."""
 
 
-class Field(NamedTuple):
+class Field(Struct, frozen=True):
     """An option as a record declares it."""
 
     name: str
@@ -118,6 +118,7 @@ def is_record(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
+@cache
 def hints_of(record: type[Struct]) -> dict[str, Any]:
     """The types of a record's fields, but for those whose names are imported for type checkers
     alone: no option is of such a type."""

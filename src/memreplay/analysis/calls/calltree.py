@@ -1,7 +1,6 @@
 """Live sets as trees of calls, from the outermost inward or from what allocates outward."""
 
-from __future__ import annotations
-
+# Annotations declare options here, which each start reads: they are no text to be evaluated.
 import math
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +65,7 @@ class TreeOptions(Options, frozen=True):
     whole_stacks: bool = False
     """Whether the tree also has the frames that are not the user's."""
 
-    def check(self, selection: Selection) -> None:
+    def check(self, selection: "Selection") -> None:
         """Raise UsageError where these contradict each other, or what is selected."""
         if self.inverted and not self.tree:
             raise UsageError("--inverted turns a tree of calls around: give --tree, too")
@@ -74,7 +73,7 @@ class TreeOptions(Options, frozen=True):
             raise UsageError("a tree shows call stacks: leave out --by, and --measure reserved")
 
 
-def call_tree(usage: Usage, event: int, grouper: Grouper, options: TreeOptions) -> CallTree:
+def call_tree(usage: "Usage", event: int, grouper: "Grouper", options: TreeOptions) -> CallTree:
     """The live set after an event as a tree."""
     dimensions = grouper.dimensions
     live = usage.listed(event)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN
 from memreplay.analysis.caught.records import Caught, RulesCaught
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.declared import Opt
 from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 
@@ -21,17 +20,6 @@ HIDDEN_CASTS = (
     "autocast ran, and the stacks are Python's alone: copies of weights that it made and the"
     ' backward pass keeps count as activations; record with stacks="all" to tell them apart'
 )
-
-WithRules = Annotated[
-    bool,
-    Opt(
-        "Also show what each rule of categories caught, and the largest stacks that no rule did, as"
-        " many as --top says: to write the next rule (memreplay help categories).",
-        flag="--rules",
-        brief="Show what each rule of categories caught.",
-    ),
-]
-"""Whether a report of a live set also has what the rules of categories caught of it."""
 
 
 def catching(snap: Snapshot, selection: Selection) -> Grouper:

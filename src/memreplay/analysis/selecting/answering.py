@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -27,11 +27,15 @@ class Choosing(NamedTuple):
         left = dict(choices)
         found = {}
         for name, record in self.records.items():
-            changes = {
-                field.name: _checked(field, left.pop(field.name))
-                for field in declared(record)
-                if field.name in left
-            }
+            changes: dict[str, Any] = (
+                {}
+                if not left
+                else {
+                    field.name: _checked(field, left.pop(field.name))
+                    for field in declared(record)
+                    if field.name in left
+                }
+            )
             for one in record.__struct_fields__:
                 if one in left:
                     changes[one] = left.pop(one)
@@ -107,7 +111,8 @@ def _taking(
     choosing = Choosing(records)
 
     def decorated(function: Callable[..., R]) -> Callable[..., R]:
-        names = [*inspect.signature(function).parameters]
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
         @functools.wraps(function)
         def called(*args: Any, **choices: Any) -> R:
@@ -116,7 +121,7 @@ def _taking(
             given |= choosing.read(function.__name__, given, choices)
             return function(**{**given, names[0]: first(given[names[0]])})
 
-        called.__signature__ = _signature(function, records)  # type: ignore[attr-defined]
+        called.__signature__ = Signature(function, records)  # type: ignore[attr-defined]
         return called
 
     return decorated
@@ -131,22 +136,42 @@ def as_snapshot(given: Any) -> Any:
     return open_snapshot(given)
 
 
-def _signature(function: Callable[..., Any], records: dict[str, type[Struct]]) -> inspect.Signature:
-    """The signature with each option as a keyword."""
-    given = inspect.signature(function)
-    params = []
-    for one in given.parameters.values():
-        if one.name in records:
-            one = one.replace(default=None, annotation=f"{records[one.name].__name__} | None")
-        params.append(one)
-    for record in records.values():
-        params += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=() if field.many else field.default,
-                annotation=field.annotation,
-            )
-            for field in declared(record)
-        ]
-    return given.replace(parameters=params)
+class Signature(inspect.Signature):
+    """The signature of a function with each option as a keyword, made when somebody looks at it:
+    the command line has no use for it, and it takes as long as a small report."""
+
+    __slots__ = ("_function", "_made", "_records")
+
+    def __init__(self, function: Callable[..., Any], records: dict[str, type[Struct]]) -> None:
+        super().__init__()
+        self._function = function
+        self._records = records
+        self._made: Mapping[str, inspect.Parameter] | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
+        """By their names, in their order."""
+        if self._made is None:
+            self._made = {one.name: one for one in self._parameters_of()}
+        return self._made
+
+    @property
+    def return_annotation(self) -> Any:
+        """That of the function."""
+        return inspect.signature(self._function).return_annotation
+
+    def _parameters_of(self) -> Iterator[inspect.Parameter]:
+        for one in inspect.signature(self._function).parameters.values():
+            record = self._records.get(one.name)
+            if record is None:
+                yield one
+            else:
+                yield one.replace(default=None, annotation=f"{record.__name__} | None")
+        for record in self._records.values():
+            for field in declared(record):
+                yield inspect.Parameter(
+                    field.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=() if field.many else field.default,
+                    annotation=field.annotation,
+                )

@@ -1,7 +1,6 @@
 """What is asked of a snapshot, whatever the question: one record, passed whole."""
 
-from __future__ import annotations
-
+# Annotations declare options here, which each start reads: they are no text to be evaluated.
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from msgspec.structs import replace
@@ -100,6 +99,18 @@ At = Annotated[
     ),
 ]
 """A moment of the recording."""
+
+
+WithRules = Annotated[
+    bool,
+    Opt(
+        "Also show what each rule of categories caught, and the largest stacks that no rule did, as"
+        " many as --top says: to write the next rule (memreplay help categories).",
+        flag="--rules",
+        brief="Show what each rule of categories caught.",
+    ),
+]
+"""Whether a report of a live set also has what the rules of categories caught of it."""
 
 
 class Filters(
@@ -206,7 +217,7 @@ class Selection(Record, frozen=True):
     """Of this stream alone."""
     filters: Filters | None = None
     """Of the allocations that pass alone."""
-    rules: tuple[Rule, ...] | None = None
+    rules: "tuple[Rule, ...] | None" = None
     """The rules of categories; None for the default ones."""
     fold: bool = False
     """Whether stacks that differ in plumbing alone are one group."""
@@ -232,7 +243,7 @@ class Choices(TypedDict, total=False):
     pool: tuple[int, int] | None
     stream: int | None
     filters: Filters | None
-    rules: tuple[Rule, ...] | None
+    rules: "tuple[Rule, ...] | None"
     fold: bool
     strict: bool
 

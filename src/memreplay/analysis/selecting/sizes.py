@@ -8,12 +8,12 @@ from memreplay.errors import UsageError
 
 # `38GiB`, `38 GB`, `64K`, `1.5 MiB`, `4096B`, `41_000_000 B`, `40e9B`.
 _NUMBER = r"(?P<number>\d{1,18}(?:_\d{1,18})*(?:\.\d{0,9})?)"
-_SIZE = re.compile(
+# Compiled when a size is read: most commands are given none.
+_SIZE = (
     rf"{_NUMBER}(?:(?:[eE]\+?(?P<power>\d{{1,2}}))?(?P<plain> ?B)?"
-    r"| ?(?P<unit>[KMGT])(?P<binary>i?)(?P<bytes>B?))",
-    re.IGNORECASE | re.ASCII,
+    r"| ?(?P<unit>[KMGT])(?P<binary>i?)(?P<bytes>B?))"
 )
-_SHARE = re.compile(r"(?P<number>\d{1,9}(?:\.\d{0,9})?) ?%", re.ASCII)
+_SHARE = r"(?P<number>\d{1,9}(?:\.\d{0,9})?) ?%"
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 MOST_BYTES = 2**62
 _PARTS = 10**11  # shares have up to nine places after the point of a percentage
@@ -35,7 +35,7 @@ def parse_size(given: object) -> int:
             return 0
         if given == int(given):  # TOML has 40e9 as a float
             raise _without_unit(str(given), str(int(given)))
-    match = _SIZE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
+    match = _matched(_SIZE, given, re.IGNORECASE | re.ASCII)
     if match is None or _digits(match) > 18:
         raise SizeError(f"{_shown(given)} is not a size: give 38GiB, 38GB (1000s), 512MiB or 64B")
     digits, scale = _decimal(match)
@@ -53,11 +53,16 @@ def parse_size(given: object) -> int:
 
 def parse_share(given: object) -> float:
     """`2%` as 0.02. Raises SizeError for anything else: what 0.02 or 2 alone mean is not plain."""
-    match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
+    match = _matched(_SHARE, given, re.ASCII)
     if match is None:
         raise SizeError(f"{_shown(given)} is not a percentage: give 2% or 0.5%")
     digits, scale = _decimal(match)
     return digits / (100 * scale)
+
+
+def _matched(pattern: str, given: object, flags: re.RegexFlag) -> re.Match[str] | None:
+    is_short = isinstance(given, str) and len(given) < 80
+    return re.fullmatch(pattern, given.strip(), flags) if is_short else None
 
 
 def share_of(n_bytes: int, share: float) -> int:

@@ -9,14 +9,13 @@ from msgspec import UNSET, UnsetType
 
 import memreplay._core as _core
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
-from memreplay.analysis.caught.catching import WithRules, catching, rules_caught
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve
 from memreplay.analysis.moments.records import DeviceStages
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.parsing import parsed_when
-from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.selecting.selection import Selection, WithRules
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.at.result import (
     AtReport,
@@ -31,6 +30,7 @@ from memreplay.errors import UsageError
 from memreplay.snapshot.model import Frame, When
 
 if TYPE_CHECKING:
+    from memreplay.analysis.caught.records import RulesCaught
     from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -78,7 +78,11 @@ def at_report(
     """
     moments = [parsed_when(one) for one in ([when] if isinstance(when, (str, When)) else when)]
     options.check(selection)
-    rules = catching(snap, selection) if options.caught else None
+    rules = None
+    if options.caught:
+        from memreplay.analysis.caught.catching import catching  # late: few ask for it
+
+        rules = catching(snap, selection)
     by = fitting_by(selection.measure, selection.by, asked_for=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
     if options.listed and selection.measure == "reserved":
@@ -179,7 +183,7 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
         allocations=allocations,
         stacks=stacks,
         found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
-        caught=UNSET if rules is None else rules_caught(usage, event, rules, top),
+        caught=UNSET if rules is None else _caught(usage, event, rules, top),
         tree=call_tree(usage, event, grouper, options) if options.tree else UNSET,
     )
 
@@ -355,3 +359,9 @@ class _Rows:
         segment = memoryview(rows("block", "segment"))[block]
         pool = memoryview(rows("segment", "pool"))[segment]
         return memoryview(rows("segment", "stream"))[segment], self.snap.pool_id(pool)
+
+
+def _caught(usage: Usage, event: int, rules: Grouper, top: int) -> RulesCaught:
+    from memreplay.analysis.caught.catching import rules_caught  # late, as above
+
+    return rules_caught(usage, event, rules, top)

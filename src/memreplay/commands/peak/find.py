@@ -8,18 +8,18 @@ from msgspec import UNSET
 
 from memreplay.analysis.annotations.spans import open_at, spans
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
-from memreplay.analysis.caught.catching import WithRules, catching, rules_caught
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
-from memreplay.analysis.selecting.selection import OUTPUT, Selection
+from memreplay.analysis.selecting.selection import OUTPUT, Selection, WithRules
 from memreplay.analysis.steps.records import StepAt
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.declared import Opt
 
 if TYPE_CHECKING:
+    from memreplay.analysis.caught.records import RulesCaught
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -54,7 +54,11 @@ def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> P
     or stream that is not there.
     """
     options.check(selection)
-    rules = catching(snap, selection) if options.caught else None
+    rules = None
+    if options.caught:
+        from memreplay.analysis.caught.catching import catching  # late: few ask for it
+
+        rules = catching(snap, selection)
     by = fitting_by(selection.measure, selection.by, asked_for=True)
     check_reserved(by, selection.measure, selection.pool, selection.stream)
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
@@ -119,9 +123,7 @@ def device_peak(
         pools=parts if grouper.by == "pool" else UNSET,
         streams=parts if grouper.by == "stream" else UNSET,
         tree=call_tree(usage, point.event_index, grouper, options) if options.tree else UNSET,
-        caught=UNSET
-        if rules is None
-        else rules_caught(usage, point.event_index, rules, selection.top),
+        caught=UNSET if rules is None else _caught(usage, point.event_index, rules, selection.top),
         annotations=annotations,
     )
 
@@ -135,3 +137,9 @@ def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...
     from memreplay.analysis.steps.boundaries import known_steps, step_at  # late: few files have any
 
     return open_at(every, event), step_at(known_steps(snap, replay), replay, event)
+
+
+def _caught(usage: Usage, event: int, rules: Grouper, top: int) -> RulesCaught:
+    from memreplay.analysis.caught.catching import rules_caught  # late, as above
+
+    return rules_caught(usage, event, rules, top)

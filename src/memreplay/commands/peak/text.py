@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from memreplay.commands.peak.result import DevicePeak, PeakReport
-from memreplay.render.caught import caught_blocks, caught_words
 from memreplay.render.document import (
     Block,
     Document,
@@ -67,6 +66,8 @@ def _section(peak: DevicePeak, report: PeakReport, all_frames: bool) -> list[Blo
 
         blocks += tree_table(peak.tree, peak.peak_bytes)
     if peak.caught is not UNSET:
+        from memreplay.render.caught import caught_blocks  # late: few ask for it
+
         blocks += caught_blocks(peak.caught, peak.peak_bytes, all_frames=all_frames)
     said = frozenset(("no_events",))
     blocks += notes_of(peak, said=said)
@@ -137,6 +138,8 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     if where:
         pairs.append(("where", where))
     if peak.caught is not UNSET:
+        from memreplay.render.caught import caught_words  # late: few ask for it
+
         pairs.append(("categories", caught_words(peak.caught)))
     kinds = kinds_words(peak.categories_source, peak.categories, peak.peak_bytes)
     if kinds and report.by != "category":

@@ -1,7 +1,6 @@
 """Finds and reads the configuration: `memreplay.toml`, or `[tool.memreplay]` of pyproject.toml."""
 
-from __future__ import annotations
-
+# Annotations declare options here, which each start reads: they are no text to be evaluated.
 import os
 import sys
 from collections.abc import Mapping
@@ -86,11 +85,11 @@ class ConfigChoice(Struct, frozen=True):
             raise UsageError(f"{self.config_file}: there is no [tool.memreplay] in it")
         return config
 
-    def rules_for(self, by: str | None) -> tuple[Rule, ...] | None:
+    def rules_for(self, by: str | None) -> "tuple[Rule, ...] | None":
         """As `rules`, where `by` has to do with categories, else None; nothing is read for that."""
         return self.rules() if by is not None and "category" in by.split(",") else None
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> "tuple[Rule, ...]":
         """The rules of categories: those of the configuration, then the defaults."""
         from memreplay.analysis.categories.rules import rules_of
 

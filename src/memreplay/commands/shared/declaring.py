@@ -193,14 +193,14 @@ def _options(
         yield option(AS_JSON, heading, words.get(AS_JSON.name))
     if field.name == "top" and screen:
         rows = f"{SCREEN_ROWS}, or {JSON_ROWS} in JSON"
-        field = field._replace(default=None, opt=field.opt._replace(shown=rows))
+        field = replace(field, default=None, opt=replace(field.opt, shown=rows))
     yield option(field, heading, words.get(field.name))
 
 
 def option(field: Field, heading: str = OWN, words: str | None = None) -> Option:
     """The option that a field of a record is asked with; `words` in place of its own help."""
     if words:
-        field = field._replace(opt=field.opt._replace(help=words, brief=""))
+        field = replace(field, opt=replace(field.opt, help=words, brief=""))
     opt = field.opt
     names = [field.name, *([opt.short] if opt.short else []), field.flag]
     settings: dict[str, Any] = {"help": opt.help}

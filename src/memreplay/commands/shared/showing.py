@@ -1,7 +1,6 @@
 """How a command shows what it found: which format, whole stacks or short ones."""
 
-from __future__ import annotations
-
+# Annotations declare options here, which each start reads: they are no text to be evaluated.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -61,7 +60,7 @@ class ShownPage(Options, frozen=True):
     format: PageFormat = "text"
 
 
-def folded(selection: Selection, shown: ShownFrames) -> Selection:
+def folded(selection: "Selection", shown: ShownFrames) -> "Selection":
     """The selection, in which stacks that look the same as text are one group: those that differ
     only in frames that text leaves out."""
     return replace(selection, fold=shown.format == "text" and not shown.all_frames)
@@ -77,7 +76,7 @@ def text_of(
     shown: Shown | ShownPage,
     document: ToDocument,
     *,
-    last: Callable[[Any], Document] | None = None,
+    last: "Callable[[Any], Document] | None" = None,
     indent: int | None = 2,
     plain: bool = False,
     **settings: Any,

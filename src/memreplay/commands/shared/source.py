@@ -1,7 +1,6 @@
 """Opens the snapshot that an argument names, with a progress bar while it is read."""
 
-from __future__ import annotations
-
+# Annotations declare options here, which each start reads: they are no text to be evaluated.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,7 +87,7 @@ def opened(
     reading: Reading,
     showing: Showing = reading_progress,
     stream: BinaryIO | None = None,
-) -> Iterator[Snapshot]:
+) -> "Iterator[Snapshot]":
     """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
     instead of it where it is given. Raises UsageError for a range without any event.
 
@@ -126,7 +125,7 @@ def opened(
         yield snapshot
 
 
-def _say_unknown(snapshot: Snapshot) -> None:
+def _say_unknown(snapshot: "Snapshot") -> None:
     """Say of which devices nothing is known. Raises NothingToTellError if there are no others."""
     from memreplay.commands.shared.errors import say
     from memreplay.render.reasons import unknown_words
@@ -137,7 +136,7 @@ def _say_unknown(snapshot: Snapshot) -> None:
     say(words)
 
 
-def _empty_range(snapshot: Snapshot, source: str | BinaryIO, reading: Reading) -> str:
+def _empty_range(snapshot: "Snapshot", source: str | BinaryIO, reading: Reading) -> str:
     """That there is nothing to show, and the range there is: in times where these were asked for,
     which costs reading the file once more."""
     from memreplay.render.ranges import empty_words, times_words
