@@ -73,11 +73,21 @@ def loss(lives: Lives) -> Form:
         return Form(0, 0, None)
     alike = np.isin(lives.bytes, sizes) & ~_kept(lives)
     rows = np.flatnonzero(computed & alike)
+    if _in_chunks(rows):
+        return Form(0, 0, None)
     near = np.zeros(len(lives) + 2 * NEAR + 1, np.int64)
     np.add.at(near, rows, 1)
     np.add.at(near, rows + 2 * NEAR + 1, -1)
     chosen = alike & (np.cumsum(near)[NEAR : NEAR + len(lives)] > 0)
     return _form(lives, chosen, computed, 1 - 1 / CHUNKS)
+
+
+def _in_chunks(rows: NDArray[np.int64]) -> bool:
+    """Whether these rows, which a loss made, follow each other so closely, and so often, that it
+    is computed over chunks already."""
+    apart = np.flatnonzero(np.diff(rows) > 2 * NEAR)
+    runs = np.diff(np.concatenate(([-1], apart, [len(rows) - 1])))
+    return bool(runs.max(initial=0) >= CHUNKS)
 
 
 def foreach(lives: Lives) -> Form:

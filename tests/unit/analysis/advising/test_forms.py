@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from memreplay.analysis.advising import forms
 from tests.unit.analysis.advising.programs import (
@@ -65,6 +66,17 @@ def test_the_loss_over_chunks() -> None:
     found = forms.loss(made.lives())
     assert found.held_bytes == 3 * 80 * MIB
     assert found.saved_bytes == 7 * 3 * 80 * MIB // 8
+
+
+@pytest.mark.parametrize("between, saves", [(3, False), (40, True)])
+def test_a_loss_that_is_computed_over_chunks_has_no_cheaper_form(between: int, saves: bool) -> None:
+    """Forty allocations between two losses are a model's: batches whose gradients add up."""
+    made = Program()
+    for _ in range(8):
+        kept = [made.alloc(80 * MIB, LINEAR), made.alloc(80 * MIB, LOSS)]
+        others = [made.alloc(MIB, FORWARD) for _ in range(between)]
+        made.free(*kept, *others)
+    assert bool(forms.loss(made.lives()).saved_bytes) == saves
 
 
 def test_what_an_optimizer_computes_for_all_at_once() -> None:
