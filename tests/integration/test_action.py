@@ -159,10 +159,10 @@ def test_a_program_that_is_recorded(tmp_path: Path) -> None:
 def test_what_a_dry_run_is_told(tmp_path: Path) -> None:
     """The command's own words where one of them is no good."""
     for more, words in (
-        ({"memory": "1 TiB", "gpus": "99"}, "99 is not in the range"),
-        ({"timeout": "soon"}, "'soon' is not a valid float"),
-        ({"memory": "little"}, "little"),
-        ({"settings": "a:b", "gpu": "A9"}, "no card is known as 'A9'"),
+        ({"total_memory": "1 TiB", "gpus": "99"}, "99 is not between 1 and"),
+        ({"timeout": "soon"}, "'soon' is not a number of seconds"),
+        ({"total_memory": "little"}, "little"),
+        ({"set": "a:b", "gpu": "A9"}, "no card is known as 'A9'"),
     ):
         ran = act(tmp_path, dryrun="true", **more)
         assert (ran.code, words in ran.stderr) == (2, True), ran.stderr
