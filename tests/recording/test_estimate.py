@@ -285,7 +285,7 @@ def test_torch_is_left_as_it_was() -> None:
 def test_the_file_reads_as_any_other(tmp_path: Path) -> None:
     path = tmp_path / "step.pickle"
     found = mr.estimate(PROGRAMS["gpt"], steps=3, path=path)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists; pass overwrite=True"):
         mr.estimate(PROGRAMS["gpt"], path=path)
     snap = mr.open(path)
     assert snap.recorder["recorder"] == "estimate"

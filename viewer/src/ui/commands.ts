@@ -43,15 +43,7 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       return ['at', ...file, ...ends, ...by, ...of, ...include];
     }
     case 'allocator':
-      return [
-        'fragmentation',
-        ...file,
-        '--map',
-        '--at',
-        event(ground, at),
-        ...by,
-        ...one,
-      ];
+      return ['fragmentation', ...file, '--map', '--at', event(ground, at), ...by, ...one];
     case 'diff':
       return [
         'diff',

@@ -47,9 +47,10 @@ class Choosing(NamedTuple):
 
 
 def _changed(record: Any, changes: dict[str, Any]) -> Any:
+    kind: type[Struct] = type(record)
     own = {name: changes.pop(name) for name in record.__struct_fields__ if name in changes}
     for name in record.__struct_fields__ if changes else ():
-        bare, _ = without_none(hints_of(type(record)).get(name))
+        bare, _ = without_none(hints_of(kind).get(name))
         if is_record(bare):
             inner = {
                 one.name: changes.pop(one.name) for one in declared(bare) if one.name in changes

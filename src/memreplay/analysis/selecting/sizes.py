@@ -61,8 +61,9 @@ def parse_share(given: object) -> float:
 
 
 def _matched(pattern: str, given: object, flags: re.RegexFlag) -> re.Match[str] | None:
-    is_short = isinstance(given, str) and len(given) < 80
-    return re.fullmatch(pattern, given.strip(), flags) if is_short else None
+    if isinstance(given, str) and len(given) < 80:
+        return re.fullmatch(pattern, given.strip(), flags)
+    return None
 
 
 def share_of(n_bytes: int, share: float) -> int:

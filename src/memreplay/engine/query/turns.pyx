@@ -6,8 +6,8 @@ gives back stands in for it. A turn ends where something else is allocated. Betw
 step's work lies; a thread that allocates a little while the optimizer steps ends no turn.
 
 Several optimizers are told apart by who calls them: the one that has most turns counts, of equals
-the first. Turns in which nothing but lasting state is allocated are not all that the optimizer took,
-so there are none.
+the first. Turns in which nothing but lasting state is allocated are not all that the optimizer
+took, so there are none.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

@@ -224,7 +224,9 @@ cdef inline int keep_or_mark(Tables* t, Value* v) noexcept nogil:
     return OK
 
 
-cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* item) noexcept nogil:
+cdef inline int node_add(
+    Tables* t, uint32_t parent, uint32_t key, const Value* item
+) noexcept nogil:
     # Appends a value to a kept list or dict.
     cdef Value v = item[0]
     cdef uint32_t id
