@@ -63,10 +63,20 @@ def _class(value: type) -> ast.ClassDef:
     return node
 
 
+class _Bare(ast.NodeTransformer):
+    """Types without what `Annotated` says about them."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Its first argument, if it's an Annotated."""
+        if isinstance(node.value, ast.Name) and node.value.id == "Annotated":
+            assert isinstance(node.slice, ast.Tuple)
+            return self.visit(node.slice.elts[0])  # type: ignore[no-any-return]
+        return self.generic_visit(node)
+
+
 def _typed(node: ast.expr | None) -> str:
     """A type as one would say it."""
-    text = ast.unparse(node) if node is not None else ""
-    text = re.sub(r"Annotated\[([\w |]+), .*\]", r"\1", text)
+    text = ast.unparse(_Bare().visit(node)) if node is not None else ""
     text = re.sub(r"NDArray\[np\.(\w+?)_?\]", r"array of \1", text).replace("columns.", "")
     return re.sub(r"\w+", lambda match: ALIASES.get(match[0], match[0]), text)
 

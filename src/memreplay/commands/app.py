@@ -133,7 +133,7 @@ class App(click.Group):
         ctx: click.Context,  # noqa: ARG002
         formatter: click.HelpFormatter,
     ) -> None:
-        """The lists of commands, out of the tables alone."""
+        """Write the commands below their headings, without importing any of them."""
         width = max(map(len, COMMANDS))
         for title, names in SECTIONS.items():
             with formatter.section(title):

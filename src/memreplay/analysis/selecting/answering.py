@@ -102,7 +102,7 @@ def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[...,
 
 
 def takes_choices(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Decorates a function of records as `takes` does, whose first parameter is no snapshot."""
+    """Does what `takes` does, for a function whose first parameter isn't a snapshot."""
     return _taking(records, lambda given: given)
 
 

@@ -211,7 +211,7 @@ def _is_address(text: str) -> bool:
 
 
 def _annotation(text: str) -> When:
-    """`NAME`, `NAME#k`, `NAME:end`: where it begins unless it is said."""
+    """`NAME`, `NAME#k`, `NAME:end`: its start, unless the text names another edge."""
     name, _, edge = text.rpartition(":")
     if name and edge in _EDGES:
         return When("annotation", name=name, edge=edge)  # type: ignore[arg-type]
