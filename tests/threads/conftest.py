@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.threads.asking import PATIENCE_S
 
@@ -23,10 +24,11 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def no_deadlock() -> Iterator[None]:
-    """Where threads wait for each other for ever, the process says where, and ends."""
-    # `make sanitize` has another sys.stderr, which has no number.
-    faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True, file=2)
+def no_deadlock(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Print every thread's stack and end the process if the threads of a test hang."""
+    # pytest captures descriptor 2 and loses it with the process; this is a copy from before that.
+    stderr = pytestconfig.stash.get(fault_handler_stderr_fd_key, 2)
+    faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True, file=stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
 
