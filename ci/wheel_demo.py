@@ -137,7 +137,7 @@ def check_program(demo: Demo) -> None:
 
 def check_help(demo: Demo) -> None:
     """Each command says what it does, whatever it needs to do it."""
-    from memreplay.commands.app import COMMANDS
+    from memreplay.commands.shared.listed import COMMANDS
 
     for name in COMMANDS:
         if not demo.run(name, "--help").stdout.startswith(f"Usage: memreplay {name} "):

@@ -13,7 +13,8 @@ import memreplay
 from ci.reference import __main__ as maker
 from ci.reference import commands, library, source
 from ci.reference.words import marked, table
-from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.app import app
+from memreplay.commands.shared.listed import COMMANDS
 from memreplay.snapshot import columns
 
 

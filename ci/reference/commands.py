@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from ci.reference.words import DOCS, code, marked, table
-from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.app import app
 from memreplay.commands.shared.helping import GROUPS, heading_of
+from memreplay.commands.shared.listed import COMMANDS
 
 HEAD = """\
 # Commands
@@ -38,7 +39,7 @@ def page() -> str:
     shared = _group(found["peak"], READING)
     overview = table(
         ("command", "what it answers"),
-        *((f"[{name}](#{_anchor(name)})", marked(text)) for name, (_, text) in COMMANDS.items()),
+        *((f"[{name}](#{_anchor(name)})", marked(text)) for name, text in COMMANDS.items()),
     )
     parts = [HEAD + overview, _app(), READING_HEAD + _options(shared)]
     parts += [_told(name, command, shared) for name, command in found.items()]

@@ -167,11 +167,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        if not name.startswith("_"):
-            from memreplay.deprecation import new_name
-
-            if (now := new_name(name)) is not None:
-                return globals().get(now) or __getattr__(now)
         raise AttributeError(f"module 'memreplay' has no attribute {name!r}")
     from importlib import import_module
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import compare
-from memreplay.commands.app import COMMANDS
+from memreplay.commands.shared.listed import COMMANDS
 from tests import build
 from tests.build import SnapshotBuilder
 

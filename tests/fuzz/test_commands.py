@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from memreplay.commands.app import COMMANDS
+from memreplay.commands.shared.listed import COMMANDS
 
 HERE = Path(__file__).parent
 # What is asked by another way than the command's own module, or why it is not asked.

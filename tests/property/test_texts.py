@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.app import app
 from memreplay.commands.shared.declaring import Value
+from memreplay.commands.shared.listed import COMMANDS
 from memreplay.snapshot.model import WAYS
 from memreplay.workers import pool
 from tests import judging

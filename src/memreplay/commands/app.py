@@ -9,90 +9,11 @@ import click
 
 from memreplay.commands.shared.errors import catching
 from memreplay.commands.shared.exits import ALL_EXIT_CODES
+from memreplay.commands.shared.listed import COMMANDS, SECTIONS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# name: (module that holds it as `command`, help in the list of commands). The help stands here so
-# that `memreplay --help` imports no subcommand; a test holds it against each command's own.
-COMMANDS = {
-    "report": ("memreplay.commands.report.command", "One page about a snapshot, in words."),
-    "summary": (
-        "memreplay.commands.summary.command",
-        "What is in a snapshot, and whether it can be trusted.",
-    ),
-    "peak": ("memreplay.commands.peak.command", "How high memory went, when, and who held it."),
-    "at": ("memreplay.commands.at.command", "What was held at a moment."),
-    "timeline": ("memreplay.commands.timeline.command", "Memory over time, as a picture."),
-    "watch": (
-        "memreplay.commands.watch.command",
-        "The peak of each snapshot of a run, as it is written.",
-    ),
-    "view": ("memreplay.commands.view.command", "A snapshot as an interactive page."),
-    "explore": ("memreplay.commands.explore.command", "A snapshot in the terminal, by keys."),
-    "allocations": (
-        "memreplay.commands.allocations.command",
-        "What was allocated over the recording, and for how long.",
-    ),
-    "modules": ("memreplay.commands.modules.command", "What each module holds."),
-    "diff": ("memreplay.commands.diff.command", "What changed between two snapshots."),
-    "fleet": (
-        "memreplay.commands.fleet.command",
-        "All ranks of a run: which is worst, which is odd, and why.",
-    ),
-    "gate": ("memreplay.commands.gate.command", "Whether memory is within its budgets."),
-    "steps": ("memreplay.commands.steps.command", "What each step of a program does to memory."),
-    "leaks": (
-        "memreplay.commands.leaks.command",
-        "Which code holds more and more from step to step.",
-    ),
-    "fragmentation": (
-        "memreplay.commands.fragmentation.command",
-        "What is reserved and not in use, and what blocks it.",
-    ),
-    "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
-    "simulate": (
-        "memreplay.commands.simulate.command",
-        "The same run with other settings, or on another card.",
-    ),
-    "dryrun": (
-        "memreplay.commands.dryrun.command",
-        "The exact memory of a program, on a machine without a GPU.",
-    ),
-    "record": (
-        "memreplay.commands.record.command",
-        "Record a program that runs on a GPU, without changing it.",
-    ),
-    "export": (
-        "memreplay.commands.export.command",
-        "A snapshot for other programs: a part, tables, traces.",
-    ),
-    "sql": ("memreplay.commands.sql.command", "SQL over the tables of a snapshot."),
-    "mcp": (
-        "memreplay.commands.mcp.command",
-        "Snapshots for an AI agent, over the Model Context Protocol.",
-    ),
-    "help": ("memreplay.commands.help.command", "Print a page of the documentation."),
-    "completion": (
-        "memreplay.commands.completion.command",
-        "Print the script that completes commands.",
-    ),
-}
-
-
-# The headings of the list of commands, in the order in which one needs them.
-SECTIONS = {
-    "Start here": ("report", "view", "explore"),
-    "Look deeper": (
-        *("summary", "peak", "at", "timeline", "oom", "leaks", "steps", "diff", "fragmentation"),
-        *("allocations", "modules"),
-    ),
-    "Plan": ("simulate", "dryrun"),
-    "Record": ("record",),
-    "CI and fleets": ("gate", "fleet", "watch"),
-    "Export": ("export", "sql", "mcp"),
-    "Help": ("help", "completion"),
-}
 # What a file without a command is read for.
 FIRST = "report"
 
@@ -112,7 +33,7 @@ class App(click.Group):
         """The command, imported now; None where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = import_module(f"memreplay.commands.{cmd_name}.command").command
         return command
 
     def resolve_command(
@@ -137,9 +58,7 @@ class App(click.Group):
         width = max(map(len, COMMANDS))
         for title, names in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(f"{name:{width}}", COMMANDS[name][1]) for name in names if name in COMMANDS]
-                )
+                formatter.write_dl([(f"{name:{width}}", words) for name, words in names.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that go on so; where none does, files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from memreplay.commands.app import COMMANDS
+from memreplay.commands.shared.listed import COMMANDS
 
 # Each takes longer to load than a small snapshot takes to read.
 HEAVY = ("numpy", "rich", "pyarrow", "duckdb", "matplotlib", "fsspec")
@@ -14,7 +14,7 @@ NEED_NUMPY = ("report", "fleet")
 
 
 def test_no_command_loads_what_takes_long() -> None:
-    modules = [module for name, (module, _) in COMMANDS.items() if name not in NEED_NUMPY]
+    modules = [f"memreplay.commands.{name}.command" for name in COMMANDS if name not in NEED_NUMPY]
     program = (
         f"import sys, importlib\nfor name in {modules!r}:\n"
         "    importlib.import_module(name)\n"

@@ -30,10 +30,8 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """What was allocated over the recording, and for how long.
-
-    Counts every allocation in FILE, or in a range of it: how many, how large, how long they lived,
-    and how many were temporary. Shows the code that made them, most bytes first.
+    """Counts every allocation in FILE, or in a range of it: how many, how large, how long they
+    lived, and how many were temporary. Shows the code that made them, most bytes first.
     """
 
     def work() -> AllocationsReport:

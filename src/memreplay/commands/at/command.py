@@ -46,11 +46,9 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """What was held at a moment.
-
-    Shows the allocations that are live in FILE ('-' for standard input) at WHEN: peak:2, oom, end,
-    step:3, an event (12000), a time (1.5s), an annotation or an address (--help-all has all forms).
-    They are grouped as in memreplay peak; --list also shows them one by one.
+    """Shows the allocations that are live in FILE ('-' for standard input) at WHEN: peak:2, oom,
+    end, step:3, an event (12000), a time (1.5s), an annotation or an address (--help-all has all
+    forms). They are grouped as in memreplay peak; --list also shows them one by one.
     """
     if not when and not options.annotations:
         raise UsageError(f"which moment? Give {WHEN_FORMS}; --annotations shows all annotations")

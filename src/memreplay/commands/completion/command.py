@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from memreplay.commands.shared.listed import COMMANDS
 from memreplay.commands.shared.output import write
 
 
 @click.command(
     "completion",
+    help="\n\n".join(
+        (
+            COMMANDS["completion"],
+            "It completes commands, options and file names when Tab is pressed.",
+        )
+    ),
     epilog="""\b
 Install, once, with the line for your shell:
   echo 'eval "$(memreplay completion bash)"' >> ~/.bashrc
@@ -17,10 +24,7 @@ Install, once, with the line for your shell:
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the script that completes commands.
-
-    It completes commands, options and file names when Tab is pressed.
-    """
+    """The script of a shell."""
     from click.shell_completion import get_completion_class
 
     from memreplay.commands.app import app

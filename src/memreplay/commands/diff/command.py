@@ -43,9 +43,7 @@ def command(
     reading: Reading,
     shown: Shown,
 ) -> int:
-    """What changed between two snapshots.
-
-    Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code
+    """Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code
     changed. Code that only moved is matched (--exact: not). BASE may be a baseline (memreplay gate
     --save-base). With two folders of ranks, each is compared with the same one of the other run.
     """

@@ -38,11 +38,10 @@ from memreplay.render.document import Document, Heading
     context=OF_PROGRAM,
 )
 def command(program: Program, options: DryrunOptions, selection: Selection, shown: Shown) -> int:
-    """The exact memory of a program, on a machine without a GPU.
-
-    Runs COMMAND with PyTorch's own CUDA allocator on a card that is not there: every allocation is
-    made, nothing is computed. Says whether it fits the card, what the peak was and who held it. The
-    program isn't changed; it needs PyTorch's CUDA build for Linux (pip install --no-deps torch).
+    """Runs COMMAND with PyTorch's own CUDA allocator on a card that is not there: every allocation
+    is made, nothing is computed. Says whether it fits the card, what the peak was and who held it.
+    The program isn't changed; it needs PyTorch's CUDA build for Linux (pip install --no-deps
+    torch).
     """
     asked = replace(options, program=program, as_json=shown.format == "json")
     if asked.compare is not None:

@@ -77,12 +77,10 @@ def command(
     selection: Selection,
     reading: Reading,
 ) -> int:
-    """A snapshot in the terminal, by keys.
-
-    Shows memory over time, and below it the calls, groups, allocations or segments that held memory
-    at the cursor. Keys move it, zoom, search and filter; ? lists them. Two files are compared, and
-    of a FOLDER with one file per rank (rank0.pkl, …) one rank is chosen. Needs a terminal, and the
-    extra 'explore'.
+    """Shows memory over time, and below it the calls, groups, allocations or segments that held
+    memory at the cursor. Keys move it, zoom, search and filter; ? lists them. Two files are
+    compared, and of a FOLDER with one file per rank (rank0.pkl, …) one rank is chosen. Needs a
+    terminal, and the extra 'explore'.
     """
     if len(files) > 2:
         raise UsageError("name one file, or two to compare")

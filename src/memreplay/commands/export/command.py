@@ -75,9 +75,7 @@ def command(
     selection: Selection,
     reading: Reading,
 ) -> int:
-    """A snapshot for other programs: a part, tables, traces.
-
-    The ending of OUT says what to write: a snapshot (.pkl, .json), its lines (.txt), tables
+    """The ending of OUT says what to write: a snapshot (.pkl, .json), its lines (.txt), tables
     (.parquet, .csv), a trace (.pftrace), a flame graph (.speedscope.json, .pb.gz) or a page
     (.html). --from and --to cut.
     """

@@ -68,9 +68,7 @@ def command(
     reading: Reading,
     shown: ShownPage,
 ) -> int:
-    """All ranks of a run: which is worst, which is odd, and why.
-
-    Reads one snapshot a rank, from folders, patterns or files, on all processors or a cluster.
+    """Reads one snapshot a rank, from folders, patterns or files, on all processors or a cluster.
     Shows each rank's peak, reserved memory and headroom, how they spread, and which ranks hold the
     same; for a rank that is like no other, the code that makes the difference.
     """

@@ -92,11 +92,9 @@ def command(
     shown: ShownFragmentation,
     output: Output,
 ) -> int:
-    """What is reserved and not in use, and what blocks it.
-
-    Shows how much reserved memory was unused over the recording; and for a moment (--at; by default
-    where a request failed, else where most was reserved) where free memory lies, what empty_cache()
-    would give back, and which live blocks keep the rest reserved.
+    """Shows how much reserved memory was unused over the recording; and for a moment (--at; by
+    default where a request failed, else where most was reserved) where free memory lies, what
+    empty_cache() would give back, and which live blocks keep the rest reserved.
     """
     picture = shown.format in PICTURES
     if segments.segments:

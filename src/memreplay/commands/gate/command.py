@@ -59,9 +59,7 @@ def command(
     reading: Reading,
     shown: GateShown,
 ) -> int:
-    """Whether memory is within its budgets.
-
-    Holds each FILE (a snapshot, a folder or a pattern) against limits, given here or configured
+    """Holds each FILE (a snapshot, a folder or a pattern) against limits, given here or configured
     (memreplay help gate). The first line says whether they were kept, or which one was broken, by
     how much, and in which code.
     """

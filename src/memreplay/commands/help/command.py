@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from memreplay.commands.shared.listed import COMMANDS
 from memreplay.commands.shared.output import terminal_width, write
 from memreplay.errors import UsageError
 
@@ -25,6 +26,12 @@ def _completed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list
 
 @click.command(
     "help",
+    help="\n\n".join(
+        (
+            COMMANDS["help"],
+            "Without TOPIC, lists the pages. A page is printed as Markdown, as it is in docs/.",
+        )
+    ),
     epilog="""\b
 Examples:
   memreplay help
@@ -34,11 +41,7 @@ Examples:
 )
 @click.argument("topic", required=False, shell_complete=_completed)
 def command(topic: str | None) -> None:
-    """Print a page of the documentation.
-
-    Without TOPIC, lists the pages; most commands have one. A page is printed as Markdown, as it is
-    in docs/.
-    """
+    """The page, or the list of all pages."""
     pages = _pages()
     if topic is None:
         formatter = click.HelpFormatter(width=min(WIDEST, terminal_width()))

@@ -52,11 +52,9 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """Which code holds more and more from step to step.
-
-    Adds up what each stack (or group: --by) has live at the end of each step, and shows those that
-    keep growing, with bytes per step. What grew once and stopped, such as the optimizer's state,
-    is listed apart.
+    """Adds up what each stack (or group: --by) has live at the end of each step, and shows those
+    that keep growing, with bytes per step. What grew once and stopped, such as the optimizer's
+    state, is listed apart.
     """
 
     def work() -> LeaksReport:

@@ -24,12 +24,10 @@ from memreplay.errors import MissingExtraError, UsageError
 def command(
     served: Annotated[tuple[str, ...], Arg("[DIR]...", required=False)], reading: Reading
 ) -> int:
-    """Snapshots for an AI agent, over the Model Context Protocol.
-
-    Serves standard input and output: an agent starts it, lists the snapshots below the folders DIR
-    (by default the current one), and asks what report, peak, leaks, oom, diff and others find in
-    them. It reads nothing else, and writes nothing. How to set it up: memreplay help mcp. Needs the
-    protocol's Python SDK (the extra 'mcp').
+    """Serves standard input and output: an agent starts it, lists the snapshots below the folders
+    DIR (by default the current one), and asks what report, peak, leaks, oom, diff and others find
+    in them. It reads nothing else, and writes nothing. How to set it up: memreplay help mcp. Needs
+    the protocol's Python SDK (the extra 'mcp').
     """
     check_sdk()
     if sys.stdin.isatty():

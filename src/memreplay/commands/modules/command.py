@@ -27,9 +27,7 @@ from memreplay.commands.shared.source import Reading, opened
 def command(
     file: File, options: ModulesOptions, selection: Selection, reading: Reading, shown: Shown
 ) -> int:
-    """What each module holds.
-
-    Shows by module what it held at the peak, or at another moment (--at): parameters, gradients,
+    """Shows by module what it held at the peak, or at another moment (--at): parameters, gradients,
     optimizer state, activations; and the most that its forward and its backward pass ever held.
     memreplay.record must have recorded FILE (memreplay help recording).
     """

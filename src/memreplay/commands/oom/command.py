@@ -27,9 +27,7 @@ from memreplay.commands.shared.source import Reading, opened
 def command(
     file: File, options: OomOptions, selection: Selection, reading: Reading, shown: ShownFrames
 ) -> int:
-    """Why a request failed, and what would have helped.
-
-    Explains the first out-of-memory event in FILE: what was asked for and by which code, why the
+    """Explains the first out-of-memory event in FILE: what was asked for and by which code, why the
     cached memory didn't serve, the cause by name, what would have helped, and what was live. If
     there is none, it shows the state at the end, where the program may have failed.
     """

@@ -35,11 +35,9 @@ def command(
     reading: Reading,
     shown: ShownFrames,
 ) -> int:
-    """How high memory went, when, and who held it.
-
-    Replays the allocations of each device in FILE ('-' for standard input). Shows the moment when
-    most memory was requested (or held, active, allocated, reserved: --measure), and the code that
-    held it, largest first.
+    """Replays the allocations of each device in FILE ('-' for standard input). Shows the moment
+    when most memory was requested (or held, active, allocated, reserved: --measure), and the code
+    that held it, largest first.
     """
 
     def work() -> PeakReport:

@@ -22,10 +22,8 @@ from memreplay.commands.shared.declaring import OF_PROGRAM, Program, as_command
     context=OF_PROGRAM,
 )
 def command(program: Program, options: RecordOptions) -> int:
-    """Record a program that runs on a GPU, without changing it.
-
-    Runs COMMAND and writes a snapshot of each of its processes that uses a CUDA or XPU device: at
-    its end, when it runs out of memory, and when it gets SIGUSR1. memreplay must be installed for
-    the Python that runs COMMAND. In the program itself, memreplay.record() does the same.
+    """Runs COMMAND and writes a snapshot of each of its processes that uses a CUDA or XPU device:
+    at its end, when it runs out of memory, and when it gets SIGUSR1. memreplay must be installed
+    for the Python that runs COMMAND. In the program itself, memreplay.record() does the same.
     """
     return recorded(program, options)

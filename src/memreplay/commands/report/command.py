@@ -34,11 +34,9 @@ def command(
     shown: ShownPage,
     output: Output,
 ) -> int:
-    """One page about a snapshot, in words.
-
-    Says whether the numbers can be trusted, whether memory ran out, how high it went and who held
-    it, what was reserved and not used, whether anything leaks, and what to do next. With several
-    devices, the page is about the worst one.
+    """Says whether the numbers can be trusted, whether memory ran out, how high it went and who
+    held it, what was reserved and not used, whether anything leaks, and what to do next. With
+    several devices, the page is about the worst one.
     """
     folded = replace(selection, fold=shown.format != "json")
 

@@ -3,7 +3,7 @@
     @as_command("leaks", examples=("memreplay leaks snap.pkl",), exits={5: "no steps, or too few"})
     def command(file: File, options: LeaksOptions, selection: Selection, reading: Reading,
                 shown: Shown) -> int:
-        "Which code holds more and more from step to step."
+        "Shows which code holds more and more."
 
 Each parameter that is a record becomes the options that the record declares (memreplay.declared),
 `file` and `files` become arguments, and the function gets the records.
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.shared.exits import exit_codes
 from memreplay.commands.shared.helping import HEADINGS, OWN, Command, Option, help_all
+from memreplay.commands.shared.listed import COMMANDS
 from memreplay.commands.shared.showing import AS_JSON, JSON_ROWS, SCREEN_ROWS
 from memreplay.commands.shared.source import Reading
 from memreplay.declared import Field, built, declared, is_record
@@ -83,7 +84,8 @@ def as_command(
     after: str = "",
     context: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """A click command of a function.
+    """A click command of a function; its help is the summary that the list of commands has, then
+    the function's docstring.
 
     `without` names the fields of its records that it has no option for, `only` those of a record
     that it has options for, by the name of the record's parameter: `{"selection": ("strict",)}`.
@@ -124,7 +126,9 @@ def as_command(
             name,
             callback=called,
             params=[*params, help_all()],
-            help=inspect.getdoc(function),
+            help="\n\n".join(
+                part for part in (COMMANDS.get(name), inspect.getdoc(function)) if part
+            ),
             examples=examples,
             exits=exit_codes(exits or {}, strict=any(one.name == "strict" for one in params)),
             after=after,

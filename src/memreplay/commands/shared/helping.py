@@ -13,57 +13,17 @@ if TYPE_CHECKING:
     from memreplay.declared import Field
 
 OWN = "Options"
-# The options that many commands have, by the names of their arguments. All others are the command's
-# own, and come first.
-GROUPS = {
-    OWN: (),
-    "Selection": (
-        "measure",
-        "measures",
-        "by",
-        "pool",
-        "stream",
-        "filter_include",
-        "filter_exclude",
-        "filter_min_bytes",
-        "filter_only_live_at_end",
-        "filter_only_carried",
-        "filter_no_carried",
-    ),
-    "Output": (
-        "top",
-        "all_frames",
-        "tree",
-        "depth",
-        "share",
-        "inverted",
-        "fmt",
-        "as_json",
-        "output",
-        "force",
-        "strict",
-    ),
-    "Reading": (
-        "device",
-        "start",
-        "stop",
-        "salvage",
-        "limits",
-        "config_file",
-        "no_config",
-        "project",
-    ),
-    "Workers": (),
-}
-
-
+"""The heading of a command's own options, which come first."""
 HEADINGS = {
     "selection": "Selection",
-    "reading": "Reading",
     "shown": "Output",
     "output": "Output",
+    "reading": "Reading",
+    "workers": "Workers",
 }
 """By the names of the parameters that are records, the headings of their options."""
+GROUPS = tuple(dict.fromkeys((OWN, *HEADINGS.values())))
+"""The headings, in the order of the help."""
 
 
 class Option(click.Option):
@@ -107,8 +67,7 @@ def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None
 
 
 class Command(click.Command):
-    """A command whose function returns its exit code, None for 0; it knows the old names of
-    options."""
+    """A command whose function returns its exit code, None for 0."""
 
     def __init__(
         self,
@@ -127,31 +86,6 @@ class Command(click.Command):
         super().__init__(*args, **settings)
         self.examples = examples
         self.exits = exits or {}
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, with the new names for old ones."""
-        return super().parse_args(ctx, self._renamed(args, quiet=ctx.resilient_parsing))
-
-    def _renamed(self, args: list[str], *, quiet: bool) -> list[str]:
-        known = {name: param for param in self.params for name in param.opts}
-        found = list(args)
-        for at, arg in enumerate(args):
-            if arg == "--":
-                break
-            name, equals, value = arg.partition("=")
-            param = known.get(name)
-            if not name.startswith("--") or (param and not getattr(param, "hidden", False)):
-                continue
-            from memreplay.deprecation import OPTIONS, option_note  # late: for what is not known
-
-            old = OPTIONS.get(name)
-            if old is None or (param is None and old.now not in known):
-                continue
-            if not quiet:
-                click.echo(f"memreplay: {option_note(name)}", err=True)
-            if param is None:
-                found[at] = f"{old.now}{equals}{value}"
-        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function, and end with what it returns."""
@@ -195,4 +129,4 @@ def _lists_all(ctx: click.Context) -> bool:
 def heading_of(param: click.Option) -> str:
     """The heading that an option stands below."""
     found: str = getattr(param, "heading", "")
-    return found or next((one for one, names in GROUPS.items() if param.name in names), OWN)
+    return found or OWN

@@ -134,11 +134,9 @@ def command(
     reading: Reading,
     shown: Shown,
 ) -> int:
-    """The same run with other settings, or on another card.
-
-    Replays FILE on a model of PyTorch's allocator: what it reserves, which request fails first, and
-    which cards it fits on, beside what was recorded. --scale, --leave-out and --checkpoint change
-    the program first, all of it or what --category and filters choose.
+    """Replays FILE on a model of PyTorch's allocator: what it reserves, which request fails first,
+    and which cards it fits on, beside what was recorded. --scale, --leave-out and --checkpoint
+    change the program first, all of it or what --category and filters choose.
     """
     saving.check(file)
     change = changing.change(selection.filters)

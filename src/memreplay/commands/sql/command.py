@@ -76,12 +76,10 @@ def command(
     output: Output,
     reading: Reading,
 ) -> int:
-    """SQL over the tables of a snapshot.
-
-    Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export, and on flat, the
-    allocations with function, file and line; without a QUERY, lists them. With several FILEs, each
-    table has the rows of all, and a column snapshot. The query sees no files and no network. Needs
-    the extra 'sql'.
+    """Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export, and on flat,
+    the allocations with function, file and line; without a QUERY, lists them. With several FILEs,
+    each table has the rows of all, and a column snapshot. The query sees no files and no network.
+    Needs the extra 'sql'.
     """
     from memreplay.export.tables.querying import duckdb
 

@@ -28,9 +28,7 @@ from memreplay.commands.steps.text import steps_document
 def command(
     file: File, options: StepOptions, selection: Selection, reading: Reading, shown: Shown
 ) -> int:
-    """What each step of a program does to memory.
-
-    Shows the peak of each step, what is live at its end, how much that grew, and which steps
+    """Shows the peak of each step, what is live at its end, how much that grew, and which steps
     differ from the others. Steps are those that annotations mark, else they end where the stacks
     show the optimizer, else they are what repeats in the trace.
     """

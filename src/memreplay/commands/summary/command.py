@@ -30,9 +30,7 @@ from memreplay.commands.summary.text import summary_document
     after="With several files, the highest exit code counts.",
 )
 def command(files: Files, selection: Selection, reading: Reading, shown: Shown) -> int:
-    """What is in a snapshot, and whether it can be trusted.
-
-    Shows the format of each FILE ('-' for standard input), its events, memory and settings, and
+    """Shows the format of each FILE ('-' for standard input), its events, memory and settings, and
     whether a replay of it is exact, or what to record differently. With --json, one file gives one
     indented object; several files give one object per line.
     """

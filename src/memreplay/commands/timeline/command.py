@@ -72,10 +72,8 @@ def command(
     shown: ShownTimeline,
     output: Output,
 ) -> int:
-    """Memory over time, as a picture.
-
-    Draws the memory of each device in FILE over time or events. Every spike shows; annotations and
-    out-of-memory events are marked. --by draws layers by who held the memory.
+    """Draws the memory of each device in FILE over time or events. Every spike shows; annotations
+    and out-of-memory events are marked. --by draws layers by who held the memory.
     """
     if shown.absolute and options.x == "event":
         raise UsageError("--absolute shows points in time, but --x event shows no times")

@@ -43,9 +43,7 @@ def command(
     output: Output,
     reading: Reading,
 ) -> int:
-    """A snapshot as an interactive page.
-
-    Writes one HTML file that loads nothing from any network: memory over time, every allocation,
+    """Writes one HTML file that loads nothing from any network: memory over time, every allocation,
     who held memory at any moment, and the page of `memreplay report`. Without -o it's called as
     FILE is, in this folder: snap.pkl.gz makes snap.html. Two files are compared, and a folder with
     one file per rank (rank0.pkl, …) is shown rank by rank.

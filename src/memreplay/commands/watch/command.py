@@ -39,9 +39,7 @@ def command(
     reading: Reading,
     shown: Shown,
 ) -> int:
-    """The peak of each snapshot of a run, as it is written.
-
-    Follows each folder DIR in which a run writes snapshots, or one file a rank: lists what is
+    """Follows each folder DIR in which a run writes snapshots, or one file a rank: lists what is
     there, then waits, and writes a line for each snapshot that is new or rewritten, once it is
     whole. Ctrl-C ends it, with a line that sums it up.
     """

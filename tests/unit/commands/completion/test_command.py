@@ -9,7 +9,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.app import app
+from memreplay.commands.shared.listed import COMMANDS
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.app import app
 from memreplay.commands.help import command as pages
+from memreplay.commands.shared.listed import COMMANDS
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
