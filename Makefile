@@ -155,7 +155,7 @@ reprint: $(VENV)/built.stamp ## the console blocks of README.md and docs/ anew, 
 images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
 	ci/viewer-tools && .venv-viewer/bin/python viewer/screenshots.py docs/images
 	$(BIN)/python ci/explore_pictures.py docs/images
-	$(BIN)/memreplay timeline $(EXAMPLE) --by frame --top 5 --points 200 --format png --force -o docs/images/timeline.png
+	$(BIN)/memreplay timeline $(EXAMPLE) --by line --top 5 --points 200 --format png --force -o docs/images/timeline.png
 
 build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare environment
 	ci/build

@@ -58,7 +58,7 @@ def test_replay(benchmark: BenchmarkFixture, file: Path) -> None:
     assert peak.bytes > 1 << 30
 
 
-@pytest.mark.parametrize("by", ["stack", "frame", "file", "function"])
+@pytest.mark.parametrize("by", ["stack", "line", "file", "function"])
 def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> None:
     """Fold what is live at the peak; the replay is done beforehand."""
     snapshot.replay(0)

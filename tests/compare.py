@@ -101,7 +101,7 @@ def assert_live(
     usage = want.carried_bytes if event < 0 else want.usage[event]
     assert live.bytes == usage
     ranks = bytes(snap.native.n_strings)
-    for by in ("stack", "frame", "file", "function"):
+    for by in ("stack", "line", "file", "function"):
         keys = _groups.stack_keys(replay.native, by, ranks, ranks)
         measure = replay.measure().native
         found, total, whole, count = keys.sums(measure.live(event), measure, 0)
@@ -121,7 +121,7 @@ def _spelled(snap: mr.Snapshot, rows: list[tuple[int, int, int]], by: str) -> di
             name = "carried" if key == _groups.CARRIED else "none"
         elif by == "stack":
             name = stack_of(snap, key)
-        elif by == "frame":
+        elif by == "line":
             frame = snap.frame(key)
             name = (frame.function, frame.file, frame.line)
         else:
@@ -140,7 +140,7 @@ def _oracle_groups(live: list[oracle.Lifetime], by: str) -> dict[Any, Any]:
             name = "carried" if one.alloc_index < 0 else "none"
         elif by == "stack":
             name = one.frames
-        elif by == "frame":
+        elif by == "line":
             name = one.frames[0]
         else:
             name = ("text", one.frames[0][1 if by == "file" else 0])

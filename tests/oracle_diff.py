@@ -1,4 +1,4 @@
-"""What a diff must say of each line: what `peak --by frame` says of either snapshot."""
+"""What a diff must say of each line: what `peak --by line` says of either snapshot."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Place = tuple[str, str, int]  # function, file, line
 
 
 def lines_held(snap: Snapshot, device: int, scope: Scope) -> Counter[Place]:
-    """The bytes of each line, as `--by frame` has them; of plumbing the bytes of each function."""
-    groups = SnapshotSide(snap, by="frame").at(device, scope).groups
+    """The bytes of each line, as `--by line` has them; of plumbing the bytes of each function."""
+    groups = SnapshotSide(snap, by="line").at(device, scope).groups
     found: Counter[Place] = Counter()
     for group in groups:
         if group.frames:

@@ -113,7 +113,7 @@ class Groups:
         names = {
             "stack": stack_name(one.frames) + "".join(map(repr, one.frames)),
             "innermost": frame_name(one.frames[0]),
-            "frame": frame_name(own),
+            "line": frame_name(own),
             "function": function or "(no function)",
             "file": file or "(no file)",
             "directory": file[: file.rfind("/")].rstrip("/") or file[: file.rfind("/") + 1]

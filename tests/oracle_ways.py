@@ -78,7 +78,7 @@ class Named:
         function, file, _ = own = self._own(frames)
         return {
             "stack": _frame(own),
-            "frame": _frame(own),
+            "line": _frame(own),
             "function": function or "(no function)",
             "file": file or "(no file)",
             "directory": posixpath.dirname(file) or "(no directory)",

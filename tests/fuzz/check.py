@@ -26,7 +26,7 @@ from tests.fuzz.commands import ask
 from tests.fuzz.writers import written
 
 WINDOW = 1 << 20  # bytes that the reader holds at once
-BYS: tuple[By, ...] = ("stack", "frame", "file", "function")
+BYS: tuple[By, ...] = ("stack", "line", "file", "function")
 DEVICES = 4  # looked at of each input
 # Errors about no byte of a plain input: it is empty, or whole and something else.
 PLACELESS = (

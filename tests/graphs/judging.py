@@ -21,7 +21,7 @@ PLACELESS = (
     "the allocator settings, or what memreplay adds, hold too many",
     "the sizes of device ",
 )
-BYS: tuple[By, ...] = ("stack", "frame", "file", "function")
+BYS: tuple[By, ...] = ("stack", "line", "file", "function")
 
 
 class JudgedError(AssertionError):

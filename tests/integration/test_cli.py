@@ -51,7 +51,7 @@ def schema(name: str) -> Any:
     return json.loads((ROOT / "docs" / "schemas" / f"{name}-1.json").read_text())
 
 
-@pytest.mark.parametrize("by", ["stack", "frame", "file", "function"])
+@pytest.mark.parametrize("by", ["stack", "line", "file", "function"])
 def test_peak_json_is_the_oracles(example: Any, by: str) -> None:
     found = load("peak", EXAMPLE, "--top", "0", "--by", by)
     jsonschema.validate(found, schema("peak"))

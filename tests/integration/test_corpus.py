@@ -356,7 +356,7 @@ def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: st
     for when in (When("peak", 1), When("event", 300), When("event", 3000), When("end")):
         scope = Scope("requested", when)
         ours, theirs = (lines_held(snap, 0, scope) for snap in (before, after))
-        for by in ("stack", "frame"):
+        for by in ("stack", "line"):
             report = diff_report(before, after, by=by, at=when, top=0, unchanged=True)
             (device,) = report.devices
             assert check_lines(device.rows, ours, theirs) == []
@@ -408,6 +408,6 @@ def _seen(group: Group) -> str:
 
 
 def test_installed_code_is_nobodys_where_the_user_called_it(corpus_file: Path) -> None:
-    for device in peak_report(mr.open(corpus_file), top=0, by="frame").devices:
+    for device in peak_report(mr.open(corpus_file), top=0, by="line").devices:
         for group in device.groups:
             assert not any("site-packages/einops" in frame.file for frame in group.frames)

@@ -232,7 +232,7 @@ def held_by_stack(snap: mr.Snapshot, usage: Usage, event: int) -> Counter[object
 
 WAYS: tuple[By, ...] = (
     "stack",
-    "frame",
+    "line",
     "file",
     "function",
     "pool",

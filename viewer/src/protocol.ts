@@ -148,7 +148,7 @@ export interface Tree {
   readonly parent: Int32Array;
   readonly depth: Int32Array;
   /** What it is called: a frame of the snapshot; -1 the root, -2 what has no stack, -3 what was there
-   * before the recording and has none; from -16 on down: -16 - g for group g by `frame`, for a stack
+   * before the recording and has none; from -16 on down: -16 - g for group g by `line`, for a stack
    * in which nothing is code. */
   readonly frame: Int32Array;
   readonly bytes: Float64Array;

@@ -139,7 +139,7 @@ export function world(seed: number, events: number): World {
 function byFrame(next: Next, stacks: number, texts: number): GroupRows {
   const groups = 1 + next(4);
   return {
-    way: 'frame',
+    way: 'line',
     ofStacks: [...Array.from({ length: stacks }, () => next(groups)), groups, groups + 1],
     lines: Array.from({ length: groups + 2 }, () => next(texts)),
   };

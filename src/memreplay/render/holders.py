@@ -26,7 +26,7 @@ TITLES: dict[str, str] = {
 }
 
 # Of reserved memory.
-_ASKED: dict[str, str] = {"stack": "asked for at, and its callers", "frame": "asked for by"}
+_ASKED: dict[str, str] = {"stack": "asked for at, and its callers", "line": "asked for by"}
 
 
 # What is no code: a label is all there is to show.
@@ -197,7 +197,7 @@ def _place_way(one: Coded, ways: list[str]) -> int | None:
 
     So it is for what they do not name each, as the callers of a function that was split off.
     """
-    for told in (("stack",), ("innermost", "frame"), ("file",), ("function",)):
+    for told in (("stack",), ("innermost", "line"), ("file",), ("function",)):
         for at, (way, label) in enumerate(zip(ways, one.of, strict=False)):
             if way in told and label.frames:
                 return at

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Way = Literal[
     "stack",
-    "frame",
+    "line",
     "innermost",
     "function",
     "file",
@@ -126,7 +126,7 @@ class Coded(Record, frozen=True, kw_only=True):
     """Which of `frames`, by index, are those of installed libraries, innermost first, if there are
     frames of the user's too."""
     frames: tuple[Frame, ...] = ()
-    """Innermost first: the whole stack by `stack`; the one frame by `frame` or `innermost`; one
+    """Innermost first: the whole stack by `stack`; the one frame by `line` or `innermost`; one
     without function and line by `file`, one without file and line by `function`; none by ways that
     are no code, and if there is no stack. By several ways at once they are those of the last way
     that has any."""

@@ -59,7 +59,7 @@ ASKED: dict[str, Callable[[mr.Snapshot], Any]] = {
     "peak's device": lambda snap: mr.peak(snap, top=0).devices[0],
     "peak's group": lambda snap: mr.peak(snap, top=0).devices[0].groups[0],
     "at": lambda snap: mr.at(snap, mr.When("end"), listed=True, top=0),
-    "timeline": lambda snap: mr.timeline(snap, by="frame", top=0, points=300),
+    "timeline": lambda snap: mr.timeline(snap, by="line", top=0, points=300),
     "allocations": lambda snap: mr.allocations(snap, top=0),
     "diff": lambda snap: mr.diff(mr.open(EXAMPLES / "serving_oom.pkl.gz"), snap, top=0),
     "report": mr.report,

@@ -9,7 +9,7 @@ import type { PageData } from './page.js';
 export const ROOT = -1;
 export const NO_STACK = -2;
 export const BEFORE_RECORDING = -3;
-/** From here on down: groups by `frame`, the first of which is this one. */
+/** From here on down: groups by `line`, the first of which is this one. */
 export const NAMED = -16;
 
 const CHECKPOINTS = [
@@ -77,7 +77,7 @@ export class Code {
   }
 
   /** What a tree shows of a stack, innermost first: its frames, or only those that are code. For a
-   * stack without any stands its group by `frame`, which is the one that says most, where these are
+   * stack without any stands its group by `line`, which is the one that says most, where these are
    * given, else its innermost frame; for none what says so. */
   path(number: number, frames: 'all' | 'code', named: Int32Array | null, into: number[]): void {
     into.length = 0;

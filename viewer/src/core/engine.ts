@@ -264,7 +264,7 @@ export class PageEngine implements Engine {
 
   private what({ place, measure, moment, filter }: TreeQuery): Live {
     const device = this.device(place);
-    const named = device.ofStacks('frame');
+    const named = device.ofStacks('line');
     return {
       code: this.snapshot(place.snapshot).code,
       timeline: device.timeline(measure),

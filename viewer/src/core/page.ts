@@ -12,7 +12,7 @@ export type LifeMeasure = Exclude<Measure, 'reserved'>;
 /** The ways to group allocations, as the command line's `--by` has them. */
 export const WAYS = [
   'stack',
-  'frame',
+  'line',
   'innermost',
   'function',
   'file',

@@ -99,7 +99,7 @@ export interface Live {
   readonly timeline: Timeline;
   readonly moment: number;
   readonly stacks: Int32Array;
-  /** Of each stack its group by `frame`, and the lines that these are called by; null for neither. */
+  /** Of each stack its group by `line`, and the lines that these are called by; null for neither. */
   readonly named: Int32Array | null;
   readonly lines: readonly (readonly number[])[];
   readonly selected: Selection | null;

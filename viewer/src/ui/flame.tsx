@@ -30,7 +30,7 @@ export interface FrameName {
 export function frameName(ground: Ground, frame: number): FrameName {
   const { snapshot } = ground;
   if (frame <= NAMED) {
-    return { title: groupLines(ground, 'frame', NAMED - frame)[0] ?? '', detail: '' };
+    return { title: groupLines(ground, 'line', NAMED - frame)[0] ?? '', detail: '' };
   }
   if (frame === BEFORE_RECORDING && ground.device.events === 0) {
     return { title: '(no events were recorded)', detail: '' };

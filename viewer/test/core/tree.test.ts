@@ -23,7 +23,7 @@ function path(of: World, id: number, { root, frames }: Shape): number[] {
 
 /** What stands for a stack without code. */
 function named(of: World, stack: number): number {
-  const groups = of.groups.find(({ way }) => way === 'frame');
+  const groups = of.groups.find(({ way }) => way === 'line');
   return groups ? -16 - groups.ofStacks![stack]! : of.stacks[stack]!.frames[0]!;
 }
 
@@ -139,7 +139,7 @@ test('two snapshots as one tree', () => {
     const tree = opened(first, turned).treeOfDifferences(asked, other);
     const called = (of: World) => (frame: number) => {
       const [name, file] = of.frames[frame] ?? [];
-      const groups = of.groups.find(({ way }) => way === 'frame');
+      const groups = of.groups.find(({ way }) => way === 'line');
       if (frame <= -16) return `as ${of.texts[groups!.lines![-16 - frame]!]}`;
       return frame < 0 ? String(frame) : `${of.texts[name!]} in ${of.texts[file!]}`;
     };
@@ -191,7 +191,7 @@ test('a stack without code is called as its group is, also in another snapshot',
       [0, 3, 1],
       [1, 3, 2],
     ],
-    groups: [{ way: 'frame', ofStacks: [0, 1, 2, 2], lines: [2, 3, 0] }],
+    groups: [{ way: 'line', ofStacks: [0, 1, 2, 2], lines: [2, 3, 0] }],
     pools: [null],
     streams: ['0'],
   };
@@ -203,7 +203,7 @@ test('a stack without code is called as its group is, also in another snapshot',
       [1, 3, 5],
       [2, 3, 6],
     ],
-    groups: [{ way: 'frame', ofStacks: [1, 0, 2, 2], lines: [3, 0, 1] }],
+    groups: [{ way: 'line', ofStacks: [1, 0, 2, 2], lines: [3, 0, 1] }],
   };
   const asked: TreeQuery = {
     place,

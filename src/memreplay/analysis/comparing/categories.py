@@ -58,7 +58,7 @@ def _by_category(
 ) -> dict[str, list[Group]]:
     """The groups by line of each category."""
     usage = side.usage(device, scope)
-    by_both = side.grouper("category,frame").groups(usage, event, 0)[0]
+    by_both = side.grouper("category,line").groups(usage, event, 0)[0]
     found: dict[str, list[Group]] = defaultdict(list)
     for group in by_both:
         category, line = group.of

@@ -174,7 +174,7 @@ class Dimensions:
             return self._module_label(usage, name)
         if by == "directory":
             return Label(self._texts[usage.replay.device, by][name] or "(no directory)")
-        if by in ("frame", "innermost"):
+        if by in ("line", "innermost"):
             user = () if self.is_plumbing(name) else (0,)
             return Label(self.frame_label(name), (self.snap.frame(name),), user)
         text = self.snap.code.string(name)

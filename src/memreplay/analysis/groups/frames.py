@@ -92,7 +92,7 @@ class FewerFrames:
             else:
                 frame = self.label_frame(ids, file_rank, function_rank)
                 function, file, _ = self.code.frame(frame)
-                names.append({"frame": frame, "file": file, "function": function}[kind])
+                names.append({"line": frame, "file": file, "function": function}[kind])
         return _met(keys, names)
 
     def module_keys(self, replay: Replay, modules: Keys, ranks: tuple[bytes, bytes]) -> Keys:

@@ -118,7 +118,7 @@ def _name(dimensions: Dimensions, by: By, replay: Replay, stack: int) -> Name:
     if by == "innermost":
         return int(code.stack(stack)[0])
     frame = dimensions.label_frame(replay.measure(), stack)
-    if by == "frame":
+    if by == "line":
         return frame
     function, file, _ = code.frame(frame)
     return int(file if by == "file" else function)

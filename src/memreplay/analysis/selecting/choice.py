@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # How reserved memory may be grouped by who asked for its segments.
-BY_STACK = ("stack", "frame", "innermost", "file", "function")
+BY_STACK = ("stack", "line", "innermost", "file", "function")
 
 
 def fitting_by(measure: MeasureName, by: By | None, *, asked_for: bool = False) -> By:

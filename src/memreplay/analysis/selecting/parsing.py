@@ -45,13 +45,6 @@ WHEN_FORMS = (
     " steps and annotations with :end or :peak for their end or the peak within"
 )
 """How a moment is named, for help and errors."""
-# What people may call a way, too.
-_ALSO = {
-    "user-frame": "frame",
-    "compile-context": "compile_context",
-    "modules": "module",
-    "user-metadata": "user_metadata",
-}
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -81,7 +74,8 @@ def parse_fraction(text: str) -> float:
 
 def parse_ways(text: str) -> By:
     """`stack`, `file`, … or several, each once: `category,file`."""
-    ways = [_ALSO.get(way.strip(), way.strip()) for way in text.split(",")]
+    # With dashes, as in names of options, too.
+    ways = [way.strip().replace("-", "_") for way in text.split(",")]
     for way in ways:
         if way not in WAYS:
             raise UsageError(f"{way!r} is not one of {', '.join(WAYS)}")

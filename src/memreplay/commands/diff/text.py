@@ -42,7 +42,7 @@ UNTOLD = (
     " differ although the program is the same; record from the start to compare them"
 )
 # What a row is of that is of several.
-_GROUPS = {"stack": "code path", "frame": "line", "innermost": "line", "file": "file"}
+_GROUPS = {"stack": "code path", "line": "line", "innermost": "line", "file": "file"}
 LEAST_OF_THE_CHANGE = 0.02  # for a category to be in the first line
 _ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
 

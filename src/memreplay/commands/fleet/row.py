@@ -33,7 +33,7 @@ MOST_STEPS = 512  # of one with steps
 
 def rank_row(snap: Snapshot, selection: Selection, totals: tuple[int, ...] = ()) -> FleetRank:
     """One rank, whose number nobody knows yet; whether it fits on cards with so many bytes."""
-    grouper = Grouper(snap, "frame", selection.rules)
+    grouper = Grouper(snap, "line", selection.rules)
     noted = recorded_run(snap)
     devices = [
         _device(snap, usage, grouper, totals, strict=selection.strict)

@@ -36,7 +36,7 @@ def segments_report(snap: Snapshot, selection: Selection) -> SegmentsReport:
 
     `strict` holds everything against a device that a summary does.
     """
-    grouper = Grouper(snap, "frame")
+    grouper = Grouper(snap, "line")
     return SegmentsReport(
         file=snap.file,
         truncated=snap.truncation is not None,
@@ -72,7 +72,7 @@ def _device(
         trusted=trust.trusted,
         backend=replay.backend.name,
         reasons=trust.reasons,
-        at_peak=reserved_groups(grouper.dimensions, "frame", usage, usage.peak.event_index, 0)[0],
+        at_peak=reserved_groups(grouper.dimensions, "line", usage, usage.peak.event_index, 0)[0],
         taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
         given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),
         changes=_changes(snap, changes),

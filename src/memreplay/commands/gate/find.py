@@ -343,7 +343,7 @@ class _Gate:
         if grown <= 0:
             return found
         usage = self.side.usage(found.device, scope)
-        groups = self.side.grouper("category,frame").groups(usage, found.event_index or 0, 0)[0]
+        groups = self.side.grouper("category,line").groups(usage, found.event_index or 0, 0)[0]
         of_it = [one for one in groups if one.of[0].text == name]
         return replace(
             found,

@@ -81,7 +81,7 @@ def _largest(snap: Snapshot, grouper: Grouper, usage: Usage) -> Largest | None:
     by: LargestBy = "pool" if usage.measure == "reserved" else "category"
     groups, *_ = grouper.holders(usage, point.event_index, 1)
     if by == "category" and groups and groups[0].label == UNKNOWN:
-        by = "frame"
+        by = "line"
         groups, *_ = Grouper(snap, by).holders(usage, point.event_index, 1)
     if not groups:
         return None

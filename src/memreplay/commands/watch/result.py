@@ -12,7 +12,7 @@ from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
 
 Limit = Literal["max_peak", "max_reserved"]
-LargestBy = Literal["category", "frame", "pool"]
+LargestBy = Literal["category", "line", "pool"]
 Ending = Literal["signal", "timeout", "count", "until_over", "once"]
 
 

@@ -22,7 +22,7 @@ from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._timeline cimport Measure, Replay
 from memreplay.engine.replay.lives cimport bytes_of
 
-KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "frame": _keying.BY_FRAME,
+KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "line": _keying.BY_FRAME,
          "file": _keying.BY_FILE, "function": _keying.BY_FUNCTION, "modules": _keying.BY_MODULES,
          "shown": _keying.BY_SHOWN}
 NO_STACK = _keying.NAME_NO_STACK

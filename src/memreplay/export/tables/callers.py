@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Callers:
-    """Who allocated, as `--by frame` says it; null for what has no stack."""
+    """Who allocated, as `--by line` says it; null for what has no stack."""
 
     def __init__(self, snap: Snapshot, dimensions: Dimensions) -> None:
         self.snap = snap
@@ -58,7 +58,7 @@ class Callers:
         self, usage: Usage, events: NDArray[Any] | None, blocks: NDArray[Any] | None
     ) -> dict[str, Any]:
         """The columns of these allocations (events), or of these carried blocks."""
-        frame = self._names_of(self.dimensions.keys(usage, "frame"), events, blocks)
+        frame = self._names_of(self.dimensions.keys(usage, "line"), events, blocks)
         missing = np.isin(frame, np.array(NO_FRAME, dtype=np.uint64))
         at = np.where(missing, 0, frame).astype(np.int64)
         frames = self.snap.frames

@@ -105,7 +105,7 @@ def test_every_output_has_the_same_names() -> None:
 
 def test_the_frame_that_names_a_stack_names_its_group_by_frame_too() -> None:
     snap = snapshot()
-    (device,) = mr.peak(snap, by="frame", top=0).devices
+    (device,) = mr.peak(snap, by="line", top=0).devices
     assert {one.label for one in device.groups[:-1]} == {
         name._replace(note="").words for name in NAMES.values()
     }

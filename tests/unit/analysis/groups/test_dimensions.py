@@ -76,7 +76,7 @@ def rich() -> SnapshotBuilder:
     "by, want",
     [
         ("innermost", {f"linear {TORCH}:9": 100, "forward /r/gpt/block.py:7": 200}),
-        ("frame", {"Mlp.forward /r/gpt/mlp.py:5": 100, "forward /r/gpt/block.py:7": 200}),
+        ("line", {"Mlp.forward /r/gpt/mlp.py:5": 100, "forward /r/gpt/block.py:7": 200}),
         ("function", {"Mlp.forward": 100, "forward": 200, "main": 400}),
         ("file", {"/r/gpt/mlp.py": 100, "/r/gpt/block.py": 200, "/r/train.py": 400}),
         ("directory", {"/r/gpt": 300, "/r": 400, "(recorded without a stack)": 800}),

@@ -19,8 +19,8 @@ from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder
 
 WAYS: tuple[By, ...] = (
-    *("stack", "frame", "innermost", "file", "function", "directory", "module"),
-    *("category", "phase", "category,frame"),
+    *("stack", "line", "innermost", "file", "function", "directory", "module"),
+    *("category", "phase", "category,line"),
 )
 # What C++ runs below Python, above it, and in a thread of its own.
 INNER = (
@@ -94,7 +94,7 @@ def test_beside_a_recording_without_stacks_totals_are_compared(
         assert (device.change_bytes, device.rows) == (0, ())
 
 
-@given(recordings(max_steps=60), st.sampled_from(("stack", "frame", "innermost", "file")))
+@given(recordings(max_steps=60), st.sampled_from(("stack", "line", "innermost", "file")))
 def test_groups_are_those_of_the_recording_without_them(recording: Recording, by: By) -> None:
     python, full = opened(recording.snapshot), opened(with_native(recording.snapshot))
     assume(frames_of(python) == "python")

@@ -98,7 +98,7 @@ def test_a_walk_of_all_ranges_says_the_same(seed: int) -> None:
             assert sum(found.values()) == usage.bytes_at(event)
 
 
-@pytest.mark.parametrize("by", ["stack", "frame", "innermost", "file", "function"])
+@pytest.mark.parametrize("by", ["stack", "line", "innermost", "file", "function"])
 def test_groups_add_up(by: By) -> None:
     made = SnapshotBuilder()
     stacks: list[list[FrameSpec]] = [
@@ -112,13 +112,13 @@ def test_groups_add_up(by: By) -> None:
     (device,) = peak_report(snap, measure="reserved", by=by, top=1).devices
     assert (device.groups[0].label, device.groups[0].bytes) == (BEFORE, 8 * MIB)
     assert (device.groups_total, device.rest_bytes, device.rest_count) == (
-        {"stack": 3, "frame": 3, "innermost": 2, "file": 2, "function": 2}[by],
+        {"stack": 3, "line": 3, "innermost": 2, "file": 2, "function": 2}[by],
         6 * MIB,
         3,
     )
     whole = peak_report(snap, measure="reserved", by=by, top=0).devices[0]
     assert sum(group.bytes for group in whole.groups) == whole.peak_bytes == 14 * MIB
-    if by in ("stack", "frame"):
+    if by in ("stack", "line"):
         assert [(group.bytes, group.count) for group in whole.groups[1:]] == [
             (4 * MIB, 2),
             (2 * MIB, 1),

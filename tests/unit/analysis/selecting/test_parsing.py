@@ -232,8 +232,8 @@ def test_no_stream(text: str) -> None:
         ("stack", "stack"),
         ("category,file", "category,file"),
         (" file , size,file", "file,size"),
-        ("user-frame", "frame"),
-        ("compile-context,modules", "compile_context,module"),
+        ("line,user-metadata", "line,user_metadata"),
+        ("compile-context,module", "compile_context,module"),
     ],
 )
 def test_ways(text: str, by: str) -> None:
@@ -242,7 +242,7 @@ def test_ways(text: str, by: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "colour", "file,", "file;size", "Stack"])
 def test_what_is_no_way(text: str) -> None:
-    with pytest.raises(UsageError, match="is not one of stack, frame, innermost"):
+    with pytest.raises(UsageError, match="is not one of stack, line, innermost"):
         parse_ways(text)
 
 

@@ -40,7 +40,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
         (["--by", "file", "--sort", "count"], ["model.py", "optim.py"]),
         (["--by", "function", "--sort", "temporary"], ["forward", "step", "backward"]),
         (
-            ["--by", "frame", "--sort", "mean-lifetime", "--top", "2"],
+            ["--by", "line", "--sort", "mean-lifetime", "--top", "2"],
             ["forward model.py:7", "backward model.py:9"],
         ),
         (["--by", "size"], ["4 KiB to 8 KiB", "512 B to 1 KiB"]),

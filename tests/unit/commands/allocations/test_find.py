@@ -28,7 +28,7 @@ from tests.oracle_allocations import Life
 from tests.oracle_ways import Named
 from tests.strategies import traces
 
-KEYED = ("stack", "frame", "file", "function", "stream", "size")
+KEYED = ("stack", "line", "file", "function", "stream", "size")
 SORTS: tuple[AllocationsSort, ...] = ("bytes", "count", "temporary", "mean-lifetime")
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
 
@@ -122,7 +122,7 @@ def key_of(snap: mr.Snapshot, by: str, one: Life) -> object:
     if not frames or by == "stack":
         return frames
     label = label_of(snap, frames)
-    return {"frame": label, "file": label[1], "function": label[0]}[by]
+    return {"line": label, "file": label[1], "function": label[0]}[by]
 
 
 def key_shown(by: str, one: AllocationGroup) -> object:
@@ -135,7 +135,7 @@ def key_shown(by: str, one: AllocationGroup) -> object:
     frames = tuple((f.function, f.file, f.line) for f in one.frames)
     if not frames or by == "stack":
         return frames
-    return {"frame": frames[0], "file": frames[0][1], "function": frames[0][0]}[by]
+    return {"line": frames[0], "file": frames[0][1], "function": frames[0][0]}[by]
 
 
 @settings(max_examples=examples(250), deadline=None)

@@ -38,7 +38,7 @@ def test_another_shell(runner: CliRunner) -> None:
     "words, number, offered",
     [
         ("memreplay ", "1", {f"plain,{name}" for name in COMMANDS}),
-        ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
+        ("memreplay peak --by f", "3", {"plain,file", "plain,function"}),
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),
         ("memreplay sql x", "2", {"file,x"}),

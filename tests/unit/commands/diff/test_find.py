@@ -22,7 +22,7 @@ from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import SnapshotBuilder
 
-WAYS: tuple[By, ...] = ("stack", "frame", "file", "function", "pool", "stream")
+WAYS: tuple[By, ...] = ("stack", "line", "file", "function", "pool", "stream")
 
 
 def opened(snapshot: build.Snapshot) -> mr.Snapshot:
@@ -203,7 +203,7 @@ def test_only_stacks_are_folded() -> None:
             builder.alloc(1 << 20 | 512 * i, 100 + grown + i, frames=callers)
         return builder.build()
 
-    for by, rows in (("file", 3), ("frame", 3), ("category,stack", 4), ("innermost", 3)):
+    for by, rows in (("file", 3), ("line", 3), ("category,stack", 4), ("innermost", 3)):
         assert len(of(made(0), made(5), by=by).rows) == rows, by
 
 
@@ -216,7 +216,7 @@ def test_by_several_ways_only_what_all_of_them_call_the_same_is_one() -> None:
         return builder.event("alloc", 2048, 5, frames=[], user_metadata="cold").build()
 
     new = moved(made(150, 180), other_root)
-    for by in ("user_metadata,file", "user_metadata,file,function", "frame,user_metadata"):
+    for by in ("user_metadata,file", "user_metadata,file,function", "line,user_metadata"):
         found = of(made(100, 200), new, by=by)
         assert [row.change_bytes for row in found.rows] == [50, -20]
         texts = [[label.text for label in row.of] for row in found.rows]

@@ -58,7 +58,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_the_same_program_did_not_change(runner: CliRunner, files: Files) -> None:
-    for by in ("stack", "frame", "innermost", "category"):
+    for by in ("stack", "line", "innermost", "category"):
         for pair in ((files.python, files.full), (files.full, files.python)):
             result = runner.invoke(app, ["diff", *pair, "--by", by])
             assert (result.exit_code, result.stderr) == (0, "")

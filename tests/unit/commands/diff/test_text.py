@@ -130,7 +130,7 @@ def test_by_several_ways() -> None:
     # Callers of a function that was split off are no longer of each way.
     merged = replace(GREW, label="attention, x")
     device = replace(device, rows=(merged,))
-    text = "\n".join(lines(replace(REPORT, by="category,frame", devices=(device,))))
+    text = "\n".join(lines(replace(REPORT, by="category,line", devices=(device,))))
     assert "attention, x" in text
 
 

@@ -47,7 +47,7 @@ def test_it_is_what_the_commands_say(file: Path) -> None:
             assert one.unused_bytes == unused[one.device].unused_bytes
             assert one.ooms == len(replay.events_of("oom"))
             assert max(one.curve, default=0) <= one.peak_bytes
-            held = mr.peak(snap, by="frame", device=one.device, top=HOLDERS).devices[0].groups
+            held = mr.peak(snap, by="line", device=one.device, top=HOLDERS).devices[0].groups
             assert [(h.bytes, h.count) for h in one.holders] == [(g.bytes, g.count) for g in held]
 
 

@@ -429,7 +429,7 @@ def test_a_pool_that_the_event_does_not_say() -> None:
     assert (oom.pool, oom.pool_assumed) == ((0, 0), True)
 
 
-@pytest.mark.parametrize("by", ["stack", "frame", "file", "function", "pool", "stream"])
+@pytest.mark.parametrize("by", ["stack", "line", "file", "function", "pool", "stream"])
 def test_ways_to_group(by: str) -> None:
     oom = only(scattered(), by=by, top=1)
     assert len(oom.groups) == 1

@@ -69,7 +69,7 @@ def test_stacks_come_whole_with_the_users_frames_marked() -> None:
 
 
 def test_by_frame() -> None:
-    assert labels(mixed(), "frame")[:2] == [
+    assert labels(mixed(), "line")[:2] == [
         ("forward model.py:7", 110, 2),
         ("MmBackward0 (autograd)", 40, 1),
     ]
@@ -117,7 +117,7 @@ def test_one_device_or_all() -> None:
 @given(snapshot=traces())
 def test_groups_always_add_up(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
-    kinds: tuple[By, ...] = ("stack", "frame", "file", "function")
+    kinds: tuple[By, ...] = ("stack", "line", "file", "function")
     for by in kinds:
         for top in (0, 2):
             for device in peak_report(snap, by=by, top=top).devices:

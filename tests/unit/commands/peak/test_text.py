@@ -177,10 +177,10 @@ def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
 @pytest.mark.parametrize(
     "by, frame, title, who",
     [
-        ("frame", Frame("forward", "/x/layers.py", 88), "frame", "forward  /x/layers.py:88"),
+        ("line", Frame("forward", "/x/layers.py", 88), "line", "forward  /x/layers.py:88"),
         ("file", Frame("", "/x/layers.py", 0), "file", "/x/layers.py"),
         ("file", Frame("", "??", 0), "file", "(C++, no file known)"),
-        ("frame", Frame("at::_ops::mul::call()", "??", 0), "frame", "aten::mul (PyTorch's own)"),
+        ("line", Frame("at::_ops::mul::call()", "??", 0), "line", "aten::mul (PyTorch's own)"),
         ("function", Frame("at::_ops::mul::call()", "", 0), "function", "label"),
     ],
 )
@@ -330,9 +330,9 @@ NODE = Frame("torch::autograd::generated::MmBackward0::apply(int)", "??", 0)
         ("category,stack,size", (Label("one"), STACK, Label("1 KiB")), "one, f  /r/m.py:1  1 KiB"),
         ("category,pool", (Label("one"), Label("default pool")), "one, default pool"),
         ("module,size", (Label("Gpt > Mlp", STACK.frames), Label("1 KiB")), "Gpt > Mlp, 1 KiB"),
-        ("category,frame", (Label("one"), Label("x", (NODE,))), "one, MmBackward0 (autograd)"),
+        ("category,line", (Label("one"), Label("x", (NODE,))), "one, MmBackward0 (autograd)"),
         (
-            "file,frame",
+            "file,line",
             (Label("/r/m.py", (Frame("", "/r/m.py", 0),)), STACK),
             "/r/m.py, f  /r/m.py:1",
         ),

@@ -113,8 +113,8 @@ def test_the_choices_are_the_models() -> None:
 @pytest.mark.parametrize(
     "begun, offered",
     [
-        ("f", {"frame", "function", "file"}),
-        ("F", {"frame", "function", "file"}),
+        ("f", {"function", "file"}),
+        ("F", {"function", "file"}),
         ("category,si", {"category,size"}),
         ("x", set()),
     ],

@@ -73,7 +73,7 @@ def test_every_table_has_the_rows_that_python_gives(runner: CliRunner, path: str
 
 def test_lines_at_the_peak_are_those_of_peak(runner: CliRunner) -> None:
     for file in (EXAMPLE, OTHER):
-        (device,) = peak_report(mr.open(file), by="frame", top=0).devices
+        (device,) = peak_report(mr.open(file), by="line", top=0).devices
         query = AT_PEAK.format("function, file, line, sum(bytes) b, count(*) n") + " group by all"
         found = rows(runner, file, query)
         assert sum(row["b"] for row in found) == device.peak_bytes  # type: ignore[misc]

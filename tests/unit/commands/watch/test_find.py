@@ -33,8 +33,8 @@ def test_as_peak_has_them(path: Path, measure: MeasureName) -> None:
         assert one.largest is not None
         largest, first = one.largest, peak.groups[0]
         if first.label == "unknown":
-            assert largest.by == "frame"
-            other = memreplay.peak(snap, measure=measure, by="frame", device=one.device)
+            assert largest.by == "line"
+            other = memreplay.peak(snap, measure=measure, by="line", device=one.device)
             first = other.devices[0].groups[0]
         else:
             assert largest.by == by
@@ -55,7 +55,7 @@ def test_a_place_without_a_line() -> None:
     built = build.SnapshotBuilder().alloc(0x1000, 512, frames=frames).build()
     (one,) = watched_devices(memreplay.open(build.dump(built)))
     assert one.largest is not None
-    assert (one.largest.by, one.largest.label) == ("frame", "f a.py")
+    assert (one.largest.by, one.largest.label) == ("line", "f a.py")
 
 
 def test_limits() -> None:

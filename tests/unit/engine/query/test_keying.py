@@ -77,7 +77,7 @@ class Asked:
                 return native.stack(stack)[0]
             frame = self.measure.label_frame(stack, *self.ranks)
             function, file, _ = native.frame(frame)
-            return {"frame": frame, "file": file, "function": function}[kind]
+            return {"line": frame, "file": file, "function": function}[kind]
 
         return name
 
@@ -100,7 +100,7 @@ def both_of(one: Callable[..., object], two: Callable[..., object]) -> Callable[
     return lambda *row: (one(*row), two(*row))
 
 
-KINDS = ("stack", "innermost", "frame", "file", "function")
+KINDS = ("stack", "innermost", "line", "file", "function")
 
 
 @given(traces(), st.sampled_from(KINDS), st.sampled_from(KINDS), st.integers(0, 2**16))

@@ -58,7 +58,7 @@ def use_everything(snapshot: Snapshot) -> None:
                     assert usage.live_at(event=last).bytes == usage.final_bytes
                     assert len(usage.lifetimes) >= len(usage.live_at(event=last))
                     live = usage.native.live(replay.events - 1)
-                    for kind in ("stack", "innermost", "frame", "file", "function"):
+                    for kind in ("stack", "innermost", "line", "file", "function"):
                         keys = _groups.stack_keys(replay.native, kind, ranks, ranks)
                         assert keys.sums(live, usage.native, 0)[2] == usage.final_bytes
             assert replay.blocks.synthetic <= replay.events

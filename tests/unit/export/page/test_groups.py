@@ -131,7 +131,7 @@ def test_what_they_are_called() -> None:
     found = ways(annotated())
     assert list(found) == [
         "stack",
-        "frame",
+        "line",
         "innermost",
         "function",
         "file",
