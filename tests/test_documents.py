@@ -79,11 +79,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "errors": DRAWING,
         "[list, MARK, items …, new]": DRAWING,
     },
-    "docs/diff.md": {
-        "device 0: peak 51.0 GiB": OUTPUT,
-        "change      base       new  peak within": OUTPUT,
-        "device 0: peak 120.1 MiB": OUTPUT,
-    },
     "docs/dryrun.md": {"pip install --no-deps torch": INSTALLS},
     "docs/export.md": {"select t.name, max(c.value)": "is of Perfetto's own tables"},
     "docs/format.md": {"GLOBAL torch.jit._pickle": DRAWING},
