@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.commands.gate.result import GateReport
-    from memreplay.recording.recorder import Recorder
+    from memreplay.recording.session import Session
 
 MARKER = "memreplay"
 WIDTH = 100
@@ -107,14 +107,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     device, _ = _find_device()
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         path = Path(folder) / f"{_file_name(item.nodeid)}.pickle"
-        recorder = _begin(path)
-        path = Path(recorder.path)  # of each rank its own
+        session = _begin(path)
+        path = Path(session.path)  # of each rank its own
         outcome = yield
         # A unittest.TestCase keeps its failure to itself.
         failed = outcome.excinfo is not None or bool(getattr(item, "_excinfo", None))
         try:
             error = outcome.excinfo[1] if outcome.excinfo is not None else None
-            _end(item, device, recorder, failed, error)
+            _end(item, device, session, failed, error)
             kept = _keep(item, path)
         except Exception as error:
             if failed:  # by itself: that is what to tell
@@ -150,17 +150,18 @@ def _find_device() -> tuple[Any, str]:
     return None, "memreplay: no CUDA or XPU device"
 
 
-def _begin(path: Path) -> Recorder:
+def _begin(path: Path) -> Session:
     """Begins to record: Python's frames alone, as those of C++ take long to look up.
 
     Skips the test where torch does not know how: its signature does not tell in all versions.
     """
     from memreplay.errors import UsageError
-    from memreplay.recording.recorder import Recorder
+    from memreplay.recording.logs import keep_quiet
+    from memreplay.recording.session import Session
 
-    recorder = Recorder(path, max_entries=MOST_EVENTS, on_signal=False, quiet=True)
+    session = Session(path, max_entries=MOST_EVENTS, on_signal=False, say=keep_quiet)
     try:
-        return recorder.__enter__()
+        return session.__enter__()
     except UsageError as error:
         pytest.skip(f"memreplay: {error}")
 
@@ -168,7 +169,7 @@ def _begin(path: Path) -> Recorder:
 def _end(
     item: pytest.Item,
     device: Any,
-    recorder: Recorder,
+    session: Session,
     failed: bool,
     error: BaseException | None,
 ) -> None:
@@ -178,9 +179,9 @@ def _end(
         if not failed:
             device.synchronize()
         if not failed or item.config.getoption("--memreplay-keep"):
-            recorder.finish(error)
+            session.finish(error)
     finally:
-        recorder.stop()
+        session.stop()
 
 
 def _file_name(nodeid: str) -> str:

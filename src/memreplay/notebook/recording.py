@@ -16,7 +16,8 @@ from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.notebook.running import split
-from memreplay.recording.recorder import Recorder
+from memreplay.recording.logs import tell
+from memreplay.recording.session import Session
 
 NAME = "cell.pickle"
 
@@ -82,7 +83,7 @@ class CellRecorder:
     def record(self, asked: CellOptions, cell: str) -> None:
         """Runs the cell; whatever it raises is raised again, after the report."""
         first, *rest = split(asked.show) or ("report",)
-        recorder = Recorder(
+        session = Session(
             asked.output or self._passing(),
             model=self._named(asked.model),
             optimizer=self._named(asked.optimizer),
@@ -90,15 +91,16 @@ class CellRecorder:
             max_entries=asked.max_entries,
             source=asked.source,
             overwrite=asked.force or asked.output is None,
+            say=tell,
         )
         began = False
         try:
-            with recorder:
+            with session:
                 began = True
                 run_cell(self._shell, cell)
         finally:
-            if began and os.path.exists(recorder.path):
-                self._show((first, recorder.path, *rest))
+            if began and os.path.exists(session.path):
+                self._show((first, session.path, *rest))
 
     def _passing(self) -> str:
         if self._folder is None:

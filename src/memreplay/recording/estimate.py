@@ -18,7 +18,7 @@ from typing import Any
 
 from memreplay.engine.record import _tracker
 from memreplay.errors import UsageError
-from memreplay.recording import recorder
+from memreplay.recording import session
 from memreplay.recording.distributed import Distributed
 from memreplay.recording.estimate_devices import Devices, as_on_a_gpu
 from memreplay.recording.estimate_kernels import Kernels, as_a_gpu_does
@@ -129,8 +129,8 @@ class estimating:  # noqa: N801 - as it is called
         self.found: Estimate | None = None
 
     def __enter__(self) -> estimating:
-        if recorder._active:
-            raise UsageError(f"a recording goes on already, to {recorder._active[0].path}")
+        if session._active:
+            raise UsageError(f"a recording goes on already, to {session._active[0].path}")
         torch, why = find_torch()
         if torch is None:
             raise UsageError(f"memreplay.estimate needs PyTorch, and {why}")
@@ -167,8 +167,8 @@ class estimating:  # noqa: N801 - as it is called
             undo.enter_context(as_a_gpu_does(torch))
             for one in modes(torch, devices, self.storages):
                 undo.enter_context(one)
-            recorder._active.append(self)  # type: ignore[arg-type]
-            undo.callback(recorder._active.remove, self)  # type: ignore[arg-type]
+            session._active.append(self)  # type: ignore[arg-type]
+            undo.callback(session._active.remove, self)  # type: ignore[arg-type]
             self.undo = undo.pop_all()
         return self
 
@@ -194,7 +194,7 @@ class estimating:  # noqa: N801 - as it is called
         self.steps.tell()
 
     def ran_out(self) -> None:
-        """A recorder's; of fake tensors there is always enough."""
+        """A session's; of fake tensors there is always enough."""
 
     def estimate(self) -> Estimate:
         """What there was until now; after the end, until then."""

@@ -37,7 +37,8 @@ class Outside:
         try:
             from memreplay.errors import MemreplayError
             from memreplay.recording.ending import at_the_end
-            from memreplay.recording.recorder import Recorder
+            from memreplay.recording.logs import tell
+            from memreplay.recording.session import Session
         except ImportError as error:
             version = ".".join(map(str, sys.version_info[:2]))
             say(f"memreplay does not load in this Python {version}: install it there ({error})")
@@ -45,7 +46,7 @@ class Outside:
         finally:
             sys.path.remove(PACKAGE)
         try:
-            self.recorder = Recorder(**self.options).__enter__()
+            self.recorder = Session(**self.options, say=tell).__enter__()
         except MemreplayError as error:
             say(str(error))
             return

@@ -1,43 +1,21 @@
-"""`with memreplay.record(…)`: PyTorch's history of memory, and what each allocation was for."""
+"""`with memreplay.record(…)`: a program's recording, as its own code starts and stops it."""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
+import functools
 import inspect
 import os
-import platform
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable
-from types import FrameType, TracebackType
-from typing import Any, Literal
+from collections.abc import Callable
+from logging import WARNING
+from types import TracebackType
+from typing import Any, Literal, TypeVar, cast
 
-from memreplay.errors import MemreplayError, UsageError
-from memreplay.recording.facts import (
-    SYMBOLIZE,
-    history_context,
-    is_library,
-    kept_events,
-    library_folders,
-    name_frames_quickly,
-    run_facts,
-    stacks_for,
-    statistics_of,
-)
-from memreplay.recording.guarding import Guard, from_a_signal
-from memreplay.recording.noting import Noting
-from memreplay.recording.source_lines import source_lines
-from memreplay.recording.torch_here import find_torch
-from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
-from memreplay.texts import clean
+from memreplay.errors import UsageError
+from memreplay.recording.logs import keep_quiet, log
+from memreplay.recording.session import CannotRecordError, Session
 
-DEVICES = ("cuda", "xpu")
-MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
-
-_active: list[Recorder] = []  # one at most
-_observing: list[str] = []  # kinds of devices: PyTorch keeps its observers of ooms for ever
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Recorder:
@@ -49,6 +27,9 @@ class Recorder:
     is written where the block ends, by an exception too; if that is for want of memory, it is the
     snapshot of that moment. It has all that PyTorch's has, and what was noted under a key of its
     own (docs/format.md).
+
+    It is a decorator, too: ``@memreplay.record("snap.pickle")``. A callback calls `start()` and
+    `stop()`. What it has to say goes to the logger `memreplay`.
 
     Parameters
     ----------
@@ -65,7 +46,7 @@ class Recorder:
         Which frames PyTorch records. Those of C++ name operators and the backward pass. "auto"
         records them where that is cheap: PyTorch 2.4 or later on x86-64 Linux.
     max_entries : int, optional
-        Keep the last so many events alone; default: all.
+        Keep only the last so many events; default: all.
     source : bool
         Put the text of the program's own lines that stacks name into the snapshot, a MiB at most,
         so that reports show it. Whoever has the file can read it.
@@ -76,16 +57,20 @@ class Recorder:
     overwrite : bool
         Replace a file that exists; else that is an error before anything runs.
     quiet : bool
-        Do not say on stderr where snapshots are.
+        Log nothing.
+    strict : bool
+        Raise an error where there is nothing to record: no device, no PyTorch, or one before 2.1.
+        Without it a warning is logged, and the program runs without a recording.
     **history
         Further arguments of this PyTorch's `_record_memory_history`, such as `skip_actions`.
 
     Raises
     ------
     UsageError
-        For a path that cannot be written to, for arguments that this PyTorch does not know, and
-        where there is no device or no torch.
+        For a path that cannot be written to, and for arguments that this PyTorch does not know.
     """
+
+    __slots__ = ("__weakref__", "_session", "_strict", "_warned")
 
     def __init__(
         self,
@@ -100,68 +85,89 @@ class Recorder:
         on_signal: bool = True,
         overwrite: bool = False,
         quiet: bool = False,
+        strict: bool = False,
         **history: Any,
     ) -> None:
-        for name, number in (("every", every), ("max_entries", max_entries)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise UsageError(f"{name}: a number, 1 or more")
-        if "enabled" in history:
-            raise UsageError("enabled: it cannot be chosen; all is recorded")
-        if stacks not in ("auto", "python", "all"):
-            raise UsageError('stacks: "auto", "python" or "all"')
-        overwrite = overwrite or path is None
-        self.path: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
-        """The file; when the recording has ended, where it was written."""
-        self.models, self.given_optimizers = as_list(model), as_list(optimizer)
-        self.stacks, self.max_entries, self.history = stacks, max_entries, history
-        self.source = source
-        self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
-        self.ooms: list[str] = []
-        self.written: set[str] = set()  # by this recording
-        self.goes_on = False  # PyTorch's own recording
-        self.set_symbolize = False  # whether the environment says how to name frames because of us
-        self.counted: list[dict[str, Any]] = []  # PyTorch's counters when it began
-        self.old_handler: Any = None
-        self.dumping = False  # for a signal
-        self.of = 0  # the process that it is of
-        if not overwrite and os.path.lexists(self.path):
-            raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
+        self._session = Session(
+            path,
+            model=model,
+            optimizer=optimizer,
+            stacks=stacks,
+            max_entries=max_entries,
+            source=source,
+            every=every,
+            on_signal=on_signal,
+            overwrite=overwrite,
+            say=keep_quiet if quiet else log,
+            **history,
+        )
+        self._strict = strict
+        self._warned = False
 
     def __repr__(self) -> str:
-        return f"<Recorder {self.path}: {'recording' if self in _active else 'not recording'}>"
+        return f"<Recorder {self.path}: {'recording' if self.recording else 'not recording'}>"
 
-    # --- begin and end ----------------------------------------------------------------------------
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in vars(Recorder) if not name.startswith("_"))
+
+    @property
+    def path(self) -> str:
+        """The file; when the recording has ended, where it was written."""
+        return self._session.path
+
+    @property
+    def recording(self) -> bool:
+        """Whether it records now. Where there is no device it never does."""
+        return self._session.recording
+
+    def start(self) -> Recorder:
+        """Begin to record. Raises UsageError if a recording goes on already."""
+        try:
+            self._session.__enter__()
+        except CannotRecordError as error:
+            if self._strict:
+                raise
+            if not self._warned:  # a decorator comes here each time
+                self._warned = True
+                self._session.say(WARNING, f"nothing is recorded: {error}")
+        return self
+
+    def stop(self) -> str | None:
+        """End the recording, and write the snapshot. Returns where; None if nothing was recorded.
+
+        Called while an exception is handled (in `finally`, say), it takes that for what ended the
+        program. Raises MemreplayError if the file cannot be written.
+        """
+        if not self.recording:
+            return None
+        error = sys.exc_info()[1]
+        self._session.__exit__(None if error is None else type(error), error, None)
+        return self.path
+
+    def step(self) -> None:
+        """Note that a step of the program ends here. If it is never called, a step ends where the
+        optimizer has stepped; of several, the one that steps most often."""
+        if self.recording:
+            self._session.step()
+
+    def dump(self, path: str | os.PathLike[str]) -> str | None:
+        """Write a snapshot of this moment; the recording goes on. Returns where it was written:
+        without `overwrite` a file that is there is not written over, and this one has another name.
+        None if nothing is recorded.
+
+        Raises MemreplayError if it cannot be written.
+        """
+        return self._session.dump(path) if self.recording else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the snapshot of this moment, as PyTorch's `_snapshot()` has it, and what was
+        noted. Raises UsageError if nothing is recorded."""
+        if not self.recording:
+            raise UsageError("nothing is recorded now: call snapshot() between start() and stop()")
+        return self._session.snapshot()
 
     def __enter__(self) -> Recorder:
-        if _active:
-            raise UsageError(f"a recording goes on already, to {_active[0].path}")
-        torch, why = find_torch()
-        if torch is None:
-            raise UsageError(f"memreplay.record needs PyTorch, and {why}")
-        self.torch, self.of = torch, os.getpid()
-        self.kind, self.devices = recordable(torch)
-        check_given(self.models, self.given_optimizers)
-        self.guard = Guard(torch, self.say)
-        self.noting = Noting(
-            torch,
-            self.kind,
-            keep=self.max_entries,
-            models=self.models,
-            optimizers=self.given_optimizers,
-            guard=self.guard,
-        )
-        self.noting.steps.after = self.stepped
-        _active.append(self)
-        atexit.register(self.never_left)
-        try:
-            self.begin_history()
-            if self.noting.why_not:
-                self.say(f"categories are not recorded: {self.noting.why_not}")
-            self.observe()
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        return self.start()
 
     def __exit__(
         self,
@@ -169,266 +175,23 @@ class Recorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            if self.of == os.getpid():  # and no child that was forked
-                self.finish(error)
-        except (MemreplayError, OSError, RuntimeError) as failed:
-            if error is None:
-                raise
-            self.say(f"the snapshot is lost: {failed}")  # what ended the program counts more
-        finally:
-            self.stop()
+        if self.recording:
+            self._session.__exit__(kind, error, traceback)
 
-    def finish(self, error: BaseException | None = None) -> None:
-        """Writes the snapshot; `path` is where it is then. `error` is what ended the program."""
-        if self.ooms and ran_out(error):
-            # What is left now says less than what there was then.
-            replaces = self.overwrite and os.path.lexists(self.path)
-            self.path = moved(self.ooms.pop(), self.path, overwrite=self.overwrite)
-            words = ", which replaces that of an earlier run" if replaces else ""
-            self.say(f"out of memory: the snapshot of that moment is {self.path}{words}")
-        else:
-            self.path = self.dump(self.path)
+    def __call__(self, function: F) -> F:
+        """Return the function with each call of it recorded."""
+        if inspect.iscoroutinefunction(function):
 
-    def never_left(self) -> None:
-        """The program ends, and has not said where the recording does."""
-        raised = getattr(sys, "last_value", None)  # what ended it, if that was an exception
-        try:
-            self.__exit__(raised and type(raised), raised, None)
-        except (MemreplayError, OSError, RuntimeError) as failed:
-            self.say(f"the snapshot is lost: {failed}")
+            @functools.wraps(function)
+            async def awaited(*args: Any, **options: Any) -> Any:
+                with self:
+                    return await function(*args, **options)
 
-    def begin_history(self) -> None:
-        """PyTorch's own recording, with the arguments that this version has."""
-        record = self.devices.memory._record_memory_history
-        entries = sys.maxsize if self.max_entries is None else self.max_entries
-        stacks = stacks_for(self.stacks, os.path.dirname(self.torch.__file__ or ""))
-        wanted = {
-            "context": history_context(str(self.torch.__version__)),
-            "clear_history": True,
-            **self.history,
-            "enabled": "all",
-            "stacks": stacks,
-            "max_entries": entries,
-        }
-        known = arguments(record, self.devices.memory)
-        if not known:
-            raise UsageError("this torch cannot record as needed; 2.1 and later can")
-        unknown = [name for name in self.history if name not in known]
-        if unknown:
-            raise UsageError(
-                f"PyTorch {self.torch.__version__} does not record with {', '.join(unknown)};"
-                f" it has: {', '.join(sorted(known))}"
-            )
-        if self.stacks == "auto" and stacks == "all":
-            self.set_symbolize = name_frames_quickly()
-        record(**{name: value for name, value in wanted.items() if name in known})
-        self.counted = statistics_of(self.devices)
-        self.goes_on = True
-        if wanted["context"] != "all" and "context" not in self.history:
-            self.say(
-                f"where memory is freed is not recorded: PyTorch {self.torch.__version__} loses"
-                " exceptions while it is"
-            )
+            return cast("F", awaited)
 
-    def stop(self) -> None:
-        """Records no more, and leaves PyTorch as it was."""
-        if self not in _active:
-            return
-        _active.remove(self)
-        atexit.unregister(self.never_left)
-        if self.old_handler is not None:
-            if signal.getsignal(signal.SIGUSR1) == self.signalled:  # else it is the program's now
-                with contextlib.suppress(ValueError):  # another thread than the main one may not
-                    signal.signal(signal.SIGUSR1, self.old_handler)
-            self.old_handler = None
-        self.noting.stop()
-        if self.goes_on:
-            self.goes_on = False
-            self.devices.memory._record_memory_history(enabled=None)
-        if self.set_symbolize:
-            self.set_symbolize = False
-            os.environ.pop(SYMBOLIZE, None)
+        @functools.wraps(function)
+        def recorded(*args: Any, **options: Any) -> Any:
+            with self:
+                return function(*args, **options)
 
-    def observe(self) -> None:
-        """Writes a snapshot when PyTorch is out of memory, and when SIGUSR1 comes."""
-        core = getattr(self.torch, "_C", None)
-        attach = getattr(core, f"_{self.kind}_attach_out_of_memory_observer", None)
-        if attach is not None and self.kind not in _observing:
-            attach(out_of_memory)
-            _observing.append(self.kind)
-        usable = (
-            self.on_signal
-            and hasattr(signal, "SIGUSR1")
-            and threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
-        )
-        if usable:
-            self.old_handler = signal.signal(signal.SIGUSR1, self.signalled)
-
-    # --- moments ----------------------------------------------------------------------------------
-
-    def step(self) -> None:
-        """A step of the program ends here. If it is never called, a step ends where the optimizer
-        has stepped; of several, the one that steps most often."""
-        self.guard.run("noting a step", self.noting.steps.tell)
-
-    def stepped(self) -> None:
-        steps = self.noting.steps.count
-        if self.every is not None and steps % self.every == 0:
-            self.try_to_dump(beside(self.path, f".step-{steps}"))
-
-    def signalled(self, _: int, __: FrameType | None) -> None:
-        if self.dumping or self.of != os.getpid():
-            return  # the last one is not done with yet, or this is a child that was forked
-        self.dumping = True
-        try:
-            self.try_to_dump(free_name(beside(self.path, ".signal")))
-        finally:
-            self.dumping = False
-
-    def ran_out(self) -> None:
-        """PyTorch is about to say that it is out of memory."""
-        if len(self.ooms) < MOST_OOM:
-            self.ooms += self.try_to_dump(free_name(beside(self.path, ".oom")))
-
-    def try_to_dump(self, path: str) -> list[str]:
-        """Where it was written, if it was: the program, which did not ask, goes on in any case."""
-        try:
-            return [self.dump(path)]
-        except MemreplayError as error:
-            self.say(str(error))
-        except Exception as error:
-            if from_a_signal(error):
-                raise
-            self.guard.note("writing a snapshot", error)
-        return []
-
-    # --- writing ----------------------------------------------------------------------------------
-
-    def snapshot(self) -> dict[str, Any]:
-        """The snapshot of this moment, as PyTorch's `_snapshot()` has it, and what was noted."""
-        sure = self.noting.look()
-        counted = statistics_of(self.devices)
-        found: dict[str, Any] = self.devices.memory._snapshot()
-        kept = kept_events(
-            found["device_traces"],
-            self.max_entries,
-            self.counted,
-            counted,
-            self.history.get("skip_actions") or (),
-        )
-        lines = self.guard.run("reading lines of source code", self.lines, found) or {}
-        found["memreplay"] = {
-            **self.guard.run("asking what the run is", self.facts, otherwise={"version": 1}),
-            "recorder": "record",
-            "host": platform.node(),
-            "python": platform.python_version(),
-            **kept,
-            **({"source_lines": lines} if lines else {}),
-            **self.noting.found(found["device_traces"], sure),
-        }
-        return found
-
-    def facts(self) -> dict[str, Any]:
-        return run_facts(self.torch, self.devices, ranks_of(self.torch))
-
-    def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
-        """Those of the program's own code that its stacks name, if they are asked for."""
-        if not self.source:
-            return {}
-        folders = library_folders(os.path.dirname(self.torch.__file__ or ""))
-        return source_lines(snapshot, lambda file: is_library(file, folders))
-
-    def dump(self, path: str | os.PathLike[str]) -> str:
-        """Writes a snapshot of this moment; the recording goes on. Returns where it was written:
-        without `overwrite` a file that is there is not written over, and this one has another name.
-
-        Raises OSError where it cannot be written.
-        """
-        path = checked(os.fspath(path))
-        replaces = self.overwrite and os.path.lexists(path) and path not in self.written
-        name, size = write(path, self.snapshot(), overwrite=self.overwrite)
-        self.written.add(name)
-        words = "; it replaces that of an earlier run" if replaces else ""
-        self.say(f"wrote {name} ({size / 1e6:,.1f} MB){words}")
-        return name
-
-    def say(self, words: str) -> None:
-        if not self.quiet:
-            sys.stderr.write(f"memreplay: {clean(words)}\n")
-
-
-def ranks_of(torch: Any) -> tuple[int, int] | None:
-    """This process' rank, and how many there are; None where torch.distributed does not know."""
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return distributed.get_rank(), distributed.get_world_size()
-
-
-def out_of_memory(*_: object) -> None:
-    """PyTorch's observer."""
-    for recorder in _active:
-        recorder.guard.run("noting a failed request", recorder.ran_out)
-
-
-def ran_out(error: BaseException | None) -> bool:
-    """Whether an exception is that of no memory, or comes from one that is."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        if type(error).__name__ == "OutOfMemoryError":
-            return True
-        seen.append(error)
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def recordable(torch: Any) -> tuple[str, Any]:
-    """The kind of device that this machine has, and its module in torch. Raises UsageError."""
-    for kind in DEVICES:
-        module = getattr(torch, kind, None)
-        if module is not None and module.is_available():
-            if not hasattr(module.memory, "_record_memory_history"):
-                raise UsageError(f"PyTorch {torch.__version__} cannot record the memory of {kind}")
-            return kind, module
-    raise UsageError("there is no CUDA or XPU device here; memreplay dryrun records without one")
-
-
-def check_given(models: list[Any], optimizers: list[Any]) -> None:
-    """Raises UsageError for what is no model and no optimizer: nothing could be noted of it."""
-    for name, given, words in (
-        ("model", models, ("named_modules", "a torch.nn.Module, or a list of them")),
-        ("optimizer", optimizers, ("param_groups", "a torch.optim.Optimizer, or a list of them")),
-    ):
-        for one in given:
-            if not hasattr(one, words[0]):
-                raise UsageError(f"{name}: {words[1]}; this is of type {type(one).__name__}")
-
-
-def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
-    """What PyTorch's function takes; empty where its signature does not say."""
-    for function in (record, getattr(memory, "_record_memory_history_impl", None)):
-        if function is None:
-            continue
-        parameters = inspect.signature(function).parameters.values()
-        named = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "args"}
-        if "stacks" in named:
-            return named
-    return set()
-
-
-def own_path(path: str) -> str:
-    """Of each rank its own: {rank} stands for its number, and is put in where it is missing."""
-    rank = os.environ.get("RANK", "0")
-    if "{rank}" in path:
-        return path.replace("{rank}", rank)
-    several = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
-    return beside(path, f".rank{rank}") if several else path
-
-
-def as_list(given: Any) -> list[Any]:
-    """Nothing, one or several."""
-    if given is None:
-        return []
-    return list(given) if isinstance(given, Iterable) and not callable(given) else [given]
+        return cast("F", recorded)

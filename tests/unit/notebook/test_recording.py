@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import memreplay as mr
-from memreplay.recording import recorder as module
+from memreplay.recording import session as module
 from tests.unit.notebook.shells import Shell
 from tests.unit.recording.stand_in import Torch
 

@@ -1,23 +1,21 @@
-"""Tests of recording/recorder.py, over a stand-in for torch: when what is written where."""
+"""Tests of recording/recorder.py, over a stand-in for torch: what a program calls."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import signal
+import asyncio
+import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import memreplay as mr
-from memreplay.errors import MemreplayError, UsageError
-from memreplay.recording import recorder as module
-from memreplay.recording.facts import SYMBOLIZE
-from memreplay.recording.recorder import Recorder, own_path, ran_out
-from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
+from memreplay.errors import UsageError
+from memreplay.recording import session as module
+from memreplay.recording.recorder import Recorder
+from tests.unit.recording.stand_in import OutOfMemoryError, Torch
 
 
 @pytest.fixture
@@ -29,341 +27,142 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Torch]:
     assert not module._active
 
 
-def events(path: Path) -> int:
+def events(path: str | Path) -> int:
     """How many a file has."""
     with mr.open(path) as snap:
         return snap.trace_events(0)
 
 
-def test_it_is_written_at_the_end(
-    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_shows_its_public_names_only(tmp_path: Path) -> None:
+    recorder = mr.record(tmp_path / "snap.pickle")
+    assert mr.record is Recorder
+    assert dir(recorder) == ["dump", "path", "recording", "snapshot", "start", "step", "stop"]
+    assert all(getattr(Recorder, name).__doc__ for name in dir(recorder))
+    assert not hasattr(recorder, "__dict__")
+
+
+def test_start_and_stop(torch: Torch, tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle"
-    with mr.record(path, skip_actions=["oom"]) as recorder:
-        torch.memory.take()
-        assert not path.exists()
-    begun, ended = torch.memory.asked
-    assert begun == {
-        "enabled": "all",
-        "context": "all",
-        "stacks": "python",
-        "max_entries": sys.maxsize,
-        "clear_history": True,
-        "skip_actions": ["oom"],
-    }
-    assert ended == {"enabled": None}
+    recorder = mr.record(path, quiet=True)
+    states = [recorder.recording]
+    assert recorder.start() is recorder
+    states.append(recorder.recording)
+    torch.memory.take()
+    assert len(recorder.snapshot()["device_traces"][0]) == 1
+    assert recorder.stop() == str(path) == recorder.path
+    assert [*states, recorder.recording] == [False, True, False]
     assert events(path) == 1
-    own = pickle.loads(path.read_bytes())["memreplay"]
-    assert (own["recorder"], own["torch"], own["rank"]) == ("record", "9.9", None)
-    assert own["cards"] == [{"name": "A card", "total_bytes": 1 << 30}]
-    assert "allocations" not in own
-    said = capsys.readouterr().err.splitlines()
-    # Of this torch nothing is known: it is said, and the recording is PyTorch's.
-    assert said[0].startswith("memreplay: categories are not recorded: ")
-    assert said[1:] == [f"memreplay: wrote {path} (0.0 MB)"]
-    assert recorder.path == str(path)
+    # What is called too often, or too late, does nothing.
+    assert recorder.stop() is None
+    assert recorder.dump(tmp_path / "late.pickle") is None
+    recorder.step()
+    with pytest.raises(UsageError, match=r"nothing is recorded now: call snapshot\(\) between"):
+        recorder.snapshot()
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle"]
 
 
-def test_cpp_frames_are_recorded_where_they_are_cheap(
-    torch: Torch, tmp_path: Path, linux: pytest.MonkeyPatch
-) -> None:
-    torch.__file__ = make_torch(tmp_path / "torch") + "/__init__.py"
-    with mr.record(tmp_path / "snap.pickle", quiet=True):
-        assert os.environ[SYMBOLIZE] == "dladdr"
-    assert torch.memory.asked[0]["stacks"] == "all"
-    assert SYMBOLIZE not in os.environ
-    # What was asked for stays, and PyTorch names frames its own way.
-    for stacks in ("all", "python"):
-        with mr.record(tmp_path / f"{stacks}.pickle", stacks=stacks, quiet=True):
-            assert SYMBOLIZE not in os.environ
-        assert torch.memory.asked[-2]["stacks"] == stacks
+def test_stop_knows_what_ended_the_program(torch: Torch, tmp_path: Path) -> None:
+    recorder = mr.record(tmp_path / "snap.pickle", quiet=True)
 
-
-def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(
-    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    torch.__version__ = "2.11.0+cu130"
-    with mr.record(tmp_path / "snap.pickle"):
-        pass
-    assert torch.memory.asked[0]["context"] == "alloc"
-    assert "where memory is freed is not recorded: PyTorch 2.11.0+cu130" in capsys.readouterr().err
-    with mr.record(tmp_path / "all.pickle", context="all"):
-        pass
-    assert torch.memory.asked[2]["context"] == "all"
-    assert "where memory is freed" not in capsys.readouterr().err
-
-
-def test_an_exception_is_told_and_the_snapshot_written(torch: Torch, tmp_path: Path) -> None:
     def program() -> None:
-        with mr.record(tmp_path / "snap.pickle", quiet=True):
+        recorder.start()
+        try:
             torch.memory.take()
-            _ = 1 // 0
+            torch.run_out()
+        finally:
+            torch.memory.take()
+            recorder.stop()
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(OutOfMemoryError):
         program()
+    assert events(recorder.path) == 1  # that of the moment, and not of the end
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle"]
+
+
+def test_a_decorated_function(torch: Torch, tmp_path: Path) -> None:
+    @mr.record(tmp_path / "snap.pickle", quiet=True)
+    def train(steps: int, *, more: int = 0) -> int:
+        """Train."""
+        for _ in range(steps + more):
+            torch.memory.take()
+        return steps
+
+    assert (train.__name__, train.__doc__) == ("train", "Train.")
+    assert train(2, more=1) == 2
+    # A second call, and a third, do not write over the first one's file.
+    assert train(1) == 1
+    assert train(1) == 1
+    found = {one.name: events(one) for one in tmp_path.iterdir()}
+    assert found == {"snap.pickle": 3, "snap-1.pickle": 4, "snap-2.pickle": 5}
+
+
+def test_a_decorated_coroutine(torch: Torch, tmp_path: Path) -> None:
+    @mr.record(tmp_path / "snap.pickle", quiet=True)
+    async def train() -> int:
+        await asyncio.sleep(0)
+        torch.memory.take()
+        return 5
+
+    assert asyncio.run(train()) == 5
     assert events(tmp_path / "snap.pickle") == 1
 
 
-def test_out_of_memory_is_of_that_moment(
-    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "snap.pickle.gz"
-
-    def program() -> None:
-        with mr.record(path):
-            torch.memory.take()
-            try:
-                torch.run_out()
-            finally:
-                torch.memory.take()  # what goes on while the exception is on its way
-
-    with pytest.raises(OutOfMemoryError):
-        program()
-    assert events(path) == 1
-    assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle.gz"]
-    assert capsys.readouterr().err.endswith(
-        f"memreplay: out of memory: the snapshot of that moment is {path}\n"
-    )
-
-
-def test_a_program_that_goes_on_after_it_was_out_of_memory(torch: Torch, tmp_path: Path) -> None:
-    with mr.record(tmp_path / "snap.pickle", quiet=True):
-        for _ in range(5):
-            torch.memory.take()
-            with pytest.raises(OutOfMemoryError):
-                torch.run_out()
-    found = {path.name: events(path) for path in tmp_path.iterdir()}
-    assert found == {
-        "snap.pickle": 5,
-        "snap.oom.pickle": 1,
-        "snap.oom-1.pickle": 2,
-        "snap.oom-2.pickle": 3,
-    }
-    torch.memory.take()
-    with pytest.raises(OutOfMemoryError):
-        torch.run_out()  # PyTorch keeps the observer, and nothing is recorded any more
-    assert len(list(tmp_path.iterdir())) == 4
-
-
-def test_what_was_no_memory() -> None:
-    first = OutOfMemoryError()
-    second = ValueError()
-    second.__cause__ = first
-    first.__context__ = second
-    assert ran_out(second)
-    assert not ran_out(ValueError())
-    assert not ran_out(None)
-
-
-def test_the_default_file_is_replaced_and_that_is_said(
-    torch: Torch,
+@pytest.mark.parametrize(
+    "there, words",
+    [
+        (None, "memreplay.record needs PyTorch, and torch is not installed"),
+        (Torch(()), "there is no CUDA or XPU device here; memreplay dryrun records without one"),
+    ],
+)
+def test_without_a_device_there_is_a_warning(
+    there: Torch | None,
+    words: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for words in ("", "; it replaces that of an earlier run"):
-        with mr.record() as recorder:
-            torch.memory.take()
-            recorder.dump("snapshot.pickle")
-        said = capsys.readouterr().err.splitlines()
-        first, second = (one for one in said if one.startswith("memreplay: wrote snapshot.pickle"))
-        assert first.endswith(f"MB){words}")
-        assert second.endswith("MB)")  # its own is no earlier one
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["snapshot.pickle"]
-
-
-def test_nothing_is_written_over(torch: Torch, tmp_path: Path) -> None:
-    path = tmp_path / "snap.pickle"
-    path.write_text("mine")
-    with pytest.raises(UsageError, match="already exists; pass overwrite=True"):
-        mr.record(path)
-    with mr.record(path, overwrite=True, quiet=True):
-        torch.memory.take()
-    assert events(path) == 1
-    other = tmp_path / "other.pickle"
-    with mr.record(other, quiet=True) as recorder:
-        other.write_text("somebody else's")
-    assert (other.read_text(), recorder.path) == (
-        "somebody else's",
-        str(tmp_path / "other-1.pickle"),
-    )
-
-
-def test_steps_and_moments(torch: Torch, tmp_path: Path) -> None:
-    with mr.record(tmp_path / "snap.pickle", every=2, quiet=True) as recorder:
-        for _ in range(5):
-            torch.memory.take()
-            recorder.step()
-        assert recorder.dump(tmp_path / "now.pickle") == str(tmp_path / "now.pickle")
-    found = {path.name: events(path) for path in tmp_path.iterdir()}
-    assert found == {
-        "snap.pickle": 5,
-        "now.pickle": 5,
-        "snap.step-2.pickle": 2,
-        "snap.step-4.pickle": 4,
-    }
-    for wrong in ({"every": 0}, {"every": "a"}, {"max_entries": -1}, {"stacks": "none"}):
-        with pytest.raises(UsageError, match=next(iter(wrong))):
-            mr.record(tmp_path / "x.pickle", **wrong)
-
-
-def test_a_signal(torch: Torch, tmp_path: Path) -> None:
-    with mr.record(tmp_path / "snap.pickle", quiet=True):
-        os.kill(os.getpid(), signal.SIGUSR1)
-        os.kill(os.getpid(), signal.SIGUSR1)
-        assert (tmp_path / "snap.signal.pickle").exists()
-        assert (tmp_path / "snap.signal-1.pickle").exists()
-    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
-    heard: list[int] = []
-    signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
-    try:
-        with mr.record(tmp_path / "other.pickle", quiet=True):
-            os.kill(os.getpid(), signal.SIGUSR1)  # the program's own handler is left alone
-    finally:
-        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-    assert heard == [signal.SIGUSR1]
-    assert not (tmp_path / "other.signal.pickle").exists()
-    with mr.record(tmp_path / "third.pickle", quiet=True):
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # set meanwhile
-    assert signal.signal(signal.SIGUSR1, signal.SIG_DFL) is signal.SIG_IGN
-
-
-def test_signals_while_one_is_written_are_left_out(
-    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dump = pickle.dump
-
-    def slow(*args: Any, **more: Any) -> None:
-        os.kill(os.getpid(), signal.SIGUSR1)
-        dump(*args)
-
-    with mr.record(tmp_path / "snap.pickle", quiet=True):
-        monkeypatch.setattr("memreplay.recording.writing.pickle.dump", slow)
-        os.kill(os.getpid(), signal.SIGUSR1)
-        monkeypatch.undo()
-        monkeypatch.setitem(sys.modules, "torch", torch)
-    assert {path.name for path in tmp_path.iterdir()} == {"snap.pickle", "snap.signal.pickle"}
-
-
-def test_a_child_that_was_forked_writes_nothing(
-    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with mr.record(tmp_path / "snap.pickle", quiet=True):
-        monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setitem(sys.modules, "torch", there)
+    recorder = mr.record(tmp_path / "snap.pickle")
+    with recorder as found:
+        found.step()
+        assert found.dump(tmp_path / "now.pickle") is None
+        assert not found.recording
+    assert recorder(lambda: 7)() == 7
+    assert caplog.record_tuples == [("memreplay", logging.WARNING, f"nothing is recorded: {words}")]
     assert not list(tmp_path.iterdir())
-
-
-def test_names_that_no_file_can_have(tmp_path: Path) -> None:
-    for path in ("", f"{tmp_path}", f"{tmp_path}{os.sep}"):
-        with pytest.raises(UsageError, match="is no name of a file"):
-            mr.record(path, overwrite=True)
-
-
-def test_names_that_do_not_fit(tmp_path: Path) -> None:
-    """Those beside it must, too: of parts, steps and snapshots of being out of memory."""
-    with pytest.raises(UsageError, match="the name is too long"):
-        mr.record(tmp_path / f"{'x' * 240}.pickle")
-    mr.record(tmp_path / f"{'x' * 180}.pickle")
-    with pytest.raises(UsageError, match="memreplay view makes a page of it"):
-        mr.record(tmp_path / "snap.html")
-
-
-def test_what_is_said_is_plain(
-    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with mr.record(tmp_path / "a\x1b[31mb.pickle"):
-        pass
-    assert "a\\x1b[31mb.pickle" in capsys.readouterr().err
-
-
-def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
-    with (
-        mr.record(tmp_path / "snap.pickle", quiet=True),
-        pytest.raises(UsageError, match=r"a recording goes on already, to .*snap\.pickle"),
-        mr.record(tmp_path / "other.pickle"),
-    ):
-        pass
-    assert not (tmp_path / "other.pickle").exists()
-
-
-@pytest.mark.parametrize("kinds, found", [(("xpu",), "xpu"), (("cuda", "xpu"), "cuda")])
-def test_kinds(
-    kinds: tuple[str, ...], found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", Torch(kinds))
-    with mr.record(tmp_path / "snap.pickle", quiet=True) as recorder:
-        assert recorder.kind == found
-
-
-def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def refused(torch: Any, words: str, **options: Any) -> None:
-        monkeypatch.setitem(sys.modules, "torch", torch)
-        with pytest.raises(UsageError, match=words), mr.record(tmp_path / "snap.pickle", **options):
-            pass
-        assert not module._active
-        assert not list(tmp_path.iterdir())
-
-    refused(None, "torch is not installed")
-    refused(Torch(()), "there is no CUDA or XPU device here")
-    refused(Torch(), "model: a torch.nn.Module, or a list of them; this is of type str", model="g")
-    refused(Torch(), "optimizer: .*; this is of type int", optimizer=[3])
-    refused(Torch(), "does not record with depth; it has: clear_history, context", depth=3)
-    refused(Torch(), "enabled: it cannot be chosen", enabled="state")
-    old = Torch()
-    old.memory._record_memory_history = lambda enabled=True, record_context=True: None  # type: ignore[method-assign, assignment, misc]
-    refused(old, "2.1 and later can")
-
-
-def test_a_disk_that_is_full(
-    torch: Torch,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("memreplay.recording.writing.pickle.dump", full)
-    path = tmp_path / "snap.pickle"
-    with (
-        pytest.raises(MemreplayError, match="No space left on device; the snapshot is lost"),
-        mr.record(path),
-    ):
-        pass
-    # The program's own error counts more.
-    with pytest.raises(KeyError), mr.record(path):
+    # The program's own error is its own.
+    with pytest.raises(KeyError), mr.record(tmp_path / "snap.pickle", quiet=True):
         raise KeyError
-    assert "No space left" in capsys.readouterr().err
-    # A snapshot that the program did not ask for does not end it.
-    recorder = mr.record(path, every=1)
-    recorder.__enter__()
-    os.kill(os.getpid(), signal.SIGUSR1)
-    recorder.step()
-    recorder.__exit__(KeyError, KeyError(), None)
-    assert capsys.readouterr().err.count("No space left") == 3
-    assert not list(tmp_path.iterdir())
+    assert len(caplog.records) == 1
+    with pytest.raises(UsageError, match=words):
+        mr.record(tmp_path / "snap.pickle", strict=True).start()
 
 
-def test_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert own_path("a.pickle.gz") == "a.rank3.pickle.gz"
-    assert own_path("a{rank}.pickle") == "a3.pickle"
+def test_wrong_arguments_are_errors_without_a_device_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would fail on the machine that has one."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UsageError, match="model: a torch"):
+        mr.record(tmp_path / "snap.pickle", model="gpt").start()
+    with pytest.raises(UsageError, match="there is no folder"):
+        mr.record(tmp_path / "none" / "snap.pickle")
 
 
-def test_models_are_taken_one_or_many() -> None:
-    class Model:
-        def __call__(self) -> None: ...
+def said(program: str, folder: Path) -> str:
+    """What a program without a device has on stderr."""
+    code = f"import sys, logging\nsys.modules['torch'] = None\nimport memreplay as mr\n{program}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder
+    )
+    assert done.stdout == ""
+    return done.stderr
 
-        def __iter__(self) -> Iterator[int]:
-            return iter((1, 2))
 
-    model = Model()
-    assert module.as_list(None) == []
-    assert module.as_list(model) == [model]  # as a Sequential
-    assert module.as_list([model, 1]) == [model, 1]
-    assert Recorder is mr.record
+def test_a_program_without_logging_has_it_on_stderr(tmp_path: Path) -> None:
+    record = "with mr.record(): pass"
+    words = "nothing is recorded: memreplay.record needs PyTorch, and torch is not installed"
+    assert said(record, tmp_path) == f"memreplay: {words}\n"
+    assert said(f"logging.basicConfig()\n{record}", tmp_path) == f"WARNING:memreplay:{words}\n"
+    level = "logging.getLogger('memreplay').setLevel(logging.ERROR)"
+    assert said(f"{level}\n{record}", tmp_path) == ""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.recording import recorder, source_lines
+from memreplay.recording import session, source_lines
 from memreplay.recording.facts import is_library, library_folders
 from memreplay.recording.recorder import Recorder
 from memreplay.recording.source_lines import PACKAGE, process_began
@@ -241,7 +241,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, code: str) -> Torch:
     made = Torch()
     made.__file__ = "/opt/torch/__init__.py"
     monkeypatch.setitem(sys.modules, "torch", made)
-    monkeypatch.setattr(recorder, "_observing", [])
+    monkeypatch.setattr(session, "_observing", [])
     made.memory.made = SnapshotBuilder().alloc(512, 512, frames=[("<module>", code, 3)])
     return made
 

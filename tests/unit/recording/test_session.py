@@ -1,0 +1,375 @@
+"""Tests of recording/session.py, over a stand-in for torch: when what is written where."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.errors import MemreplayError, UsageError
+from memreplay.recording import session as module
+from memreplay.recording.facts import SYMBOLIZE
+from memreplay.recording.session import own_path, ran_out
+from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Torch]:
+    made = Torch()
+    monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.setattr(module, "_observing", [])
+    caplog.set_level(logging.INFO, "memreplay")
+    yield made
+    assert not module._active
+
+
+def events(path: Path) -> int:
+    """How many a file has."""
+    with mr.open(path) as snap:
+        return snap.trace_events(0)
+
+
+def test_it_is_written_at_the_end(
+    torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "snap.pickle"
+    with mr.record(path, skip_actions=["oom"]) as recorder:
+        torch.memory.take()
+        assert not path.exists()
+    begun, ended = torch.memory.asked
+    assert begun == {
+        "enabled": "all",
+        "context": "all",
+        "stacks": "python",
+        "max_entries": sys.maxsize,
+        "clear_history": True,
+        "skip_actions": ["oom"],
+    }
+    assert ended == {"enabled": None}
+    assert events(path) == 1
+    own = pickle.loads(path.read_bytes())["memreplay"]
+    assert (own["recorder"], own["torch"], own["rank"]) == ("record", "9.9", None)
+    assert own["cards"] == [{"name": "A card", "total_bytes": 1 << 30}]
+    assert "allocations" not in own
+    said = caplog.messages
+    # Of this torch nothing is known: it is said, and the recording is PyTorch's.
+    assert said[0].startswith("categories are not recorded: ")
+    assert said[1:] == [f"wrote {path} (0.0 MB)"]
+    assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
+    assert recorder.path == str(path)
+
+
+def test_cpp_frames_are_recorded_where_they_are_cheap(
+    torch: Torch, tmp_path: Path, linux: pytest.MonkeyPatch
+) -> None:
+    torch.__file__ = make_torch(tmp_path / "torch") + "/__init__.py"
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        assert os.environ[SYMBOLIZE] == "dladdr"
+    assert torch.memory.asked[0]["stacks"] == "all"
+    assert SYMBOLIZE not in os.environ
+    # What was asked for stays, and PyTorch names frames its own way.
+    for stacks in ("all", "python"):
+        with mr.record(tmp_path / f"{stacks}.pickle", stacks=stacks, quiet=True):
+            assert SYMBOLIZE not in os.environ
+        assert torch.memory.asked[-2]["stacks"] == stacks
+
+
+def test_of_frees_no_stack_is_taken_by_a_torch_that_loses_exceptions_then(
+    torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch.__version__ = "2.11.0+cu130"
+    with mr.record(tmp_path / "snap.pickle"):
+        pass
+    assert torch.memory.asked[0]["context"] == "alloc"
+    assert "where memory is freed is not recorded: PyTorch 2.11.0+cu130" in caplog.text
+    caplog.clear()
+    with mr.record(tmp_path / "all.pickle", context="all"):
+        pass
+    assert torch.memory.asked[2]["context"] == "all"
+    assert "where memory is freed" not in caplog.text
+
+
+def test_an_exception_is_told_and_the_snapshot_written(torch: Torch, tmp_path: Path) -> None:
+    def program() -> None:
+        with mr.record(tmp_path / "snap.pickle", quiet=True):
+            torch.memory.take()
+            _ = 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        program()
+    assert events(tmp_path / "snap.pickle") == 1
+
+
+def test_out_of_memory_is_of_that_moment(
+    torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "snap.pickle.gz"
+
+    def program() -> None:
+        with mr.record(path):
+            torch.memory.take()
+            try:
+                torch.run_out()
+            finally:
+                torch.memory.take()  # what goes on while the exception is on its way
+
+    with pytest.raises(OutOfMemoryError):
+        program()
+    assert events(path) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle.gz"]
+    assert caplog.messages[-1] == f"out of memory: the snapshot of that moment is {path}"
+
+
+def test_a_program_that_goes_on_after_it_was_out_of_memory(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        for _ in range(5):
+            torch.memory.take()
+            with pytest.raises(OutOfMemoryError):
+                torch.run_out()
+    found = {path.name: events(path) for path in tmp_path.iterdir()}
+    assert found == {
+        "snap.pickle": 5,
+        "snap.oom.pickle": 1,
+        "snap.oom-1.pickle": 2,
+        "snap.oom-2.pickle": 3,
+    }
+    torch.memory.take()
+    with pytest.raises(OutOfMemoryError):
+        torch.run_out()  # PyTorch keeps the observer, and nothing is recorded any more
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_was_no_memory() -> None:
+    first = OutOfMemoryError()
+    second = ValueError()
+    second.__cause__ = first
+    first.__context__ = second
+    assert ran_out(second)
+    assert not ran_out(ValueError())
+    assert not ran_out(None)
+
+
+def test_the_default_file_is_replaced_and_that_is_said(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in ("", "; it replaces that of an earlier run"):
+        with mr.record() as recorder:
+            torch.memory.take()
+            recorder.dump("snapshot.pickle")
+        said = [one for one in caplog.messages if one.startswith("wrote snapshot.pickle")]
+        caplog.clear()
+        first, second = said
+        assert first.endswith(f"MB){words}")
+        assert second.endswith("MB)")  # its own is no earlier one
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["snapshot.pickle"]
+
+
+def test_nothing_is_written_over(torch: Torch, tmp_path: Path) -> None:
+    path = tmp_path / "snap.pickle"
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="already exists; pass overwrite=True"):
+        mr.record(path)
+    with mr.record(path, overwrite=True, quiet=True):
+        torch.memory.take()
+    assert events(path) == 1
+    other = tmp_path / "other.pickle"
+    with mr.record(other, quiet=True) as recorder:
+        other.write_text("somebody else's")
+    assert (other.read_text(), recorder.path) == (
+        "somebody else's",
+        str(tmp_path / "other-1.pickle"),
+    )
+
+
+def test_steps_and_moments(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle", every=2, quiet=True) as recorder:
+        for _ in range(5):
+            torch.memory.take()
+            recorder.step()
+        assert recorder.dump(tmp_path / "now.pickle") == str(tmp_path / "now.pickle")
+    found = {path.name: events(path) for path in tmp_path.iterdir()}
+    assert found == {
+        "snap.pickle": 5,
+        "now.pickle": 5,
+        "snap.step-2.pickle": 2,
+        "snap.step-4.pickle": 4,
+    }
+    for wrong in ({"every": 0}, {"every": "a"}, {"max_entries": -1}, {"stacks": "none"}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            mr.record(tmp_path / "x.pickle", **wrong)
+
+
+def test_a_signal(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert (tmp_path / "snap.signal.pickle").exists()
+        assert (tmp_path / "snap.signal-1.pickle").exists()
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+    heard: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+    try:
+        with mr.record(tmp_path / "other.pickle", quiet=True):
+            os.kill(os.getpid(), signal.SIGUSR1)  # the program's own handler is left alone
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert heard == [signal.SIGUSR1]
+    assert not (tmp_path / "other.signal.pickle").exists()
+    with mr.record(tmp_path / "third.pickle", quiet=True):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # set meanwhile
+    assert signal.signal(signal.SIGUSR1, signal.SIG_DFL) is signal.SIG_IGN
+
+
+def test_signals_while_one_is_written_are_left_out(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = pickle.dump
+
+    def slow(*args: Any, **more: Any) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        dump(*args)
+
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        monkeypatch.setattr("memreplay.recording.writing.pickle.dump", slow)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        monkeypatch.undo()
+        monkeypatch.setitem(sys.modules, "torch", torch)
+    assert {path.name for path in tmp_path.iterdir()} == {"snap.pickle", "snap.signal.pickle"}
+
+
+def test_a_child_that_was_forked_writes_nothing(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    for path in ("", f"{tmp_path}", f"{tmp_path}{os.sep}"):
+        with pytest.raises(UsageError, match="is no name of a file"):
+            mr.record(path, overwrite=True)
+
+
+def test_names_that_do_not_fit(tmp_path: Path) -> None:
+    """Those beside it must, too: of parts, steps and snapshots of being out of memory."""
+    with pytest.raises(UsageError, match="the name is too long"):
+        mr.record(tmp_path / f"{'x' * 240}.pickle")
+    mr.record(tmp_path / f"{'x' * 180}.pickle")
+    with pytest.raises(UsageError, match="memreplay view makes a page of it"):
+        mr.record(tmp_path / "snap.html")
+
+
+def test_what_is_said_is_plain(
+    torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with mr.record(tmp_path / "a\x1b[31mb.pickle"):
+        pass
+    assert "a\\x1b[31mb.pickle" in caplog.text
+
+
+def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
+    with (
+        mr.record(tmp_path / "snap.pickle", quiet=True),
+        pytest.raises(UsageError, match=r"a recording goes on already, to .*snap\.pickle"),
+        mr.record(tmp_path / "other.pickle"),
+    ):
+        pass
+    assert not (tmp_path / "other.pickle").exists()
+
+
+@pytest.mark.parametrize("kinds, found", [(("xpu",), "xpu"), (("cuda", "xpu"), "cuda")])
+def test_kinds(
+    kinds: tuple[str, ...], found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", Torch(kinds))
+    with mr.record(tmp_path / "snap.pickle", quiet=True) as recorder:
+        assert recorder._session.kind == found
+
+
+def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refused(torch: Any, words: str, **options: Any) -> None:
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        with (
+            pytest.raises(UsageError, match=words),
+            mr.record(tmp_path / "snap.pickle", strict=True, **options),
+        ):
+            pass
+        assert not module._active
+        assert not list(tmp_path.iterdir())
+
+    refused(None, "torch is not installed")
+    refused(Torch(()), "there is no CUDA or XPU device here")
+    refused(Torch(), "model: a torch.nn.Module, or a list of them; this is of type str", model="g")
+    refused(Torch(), "optimizer: .*; this is of type int", optimizer=[3])
+    refused(Torch(), "does not record with depth; it has: clear_history, context", depth=3)
+    refused(Torch(), "enabled: it cannot be chosen", enabled="state")
+    old = Torch()
+    old.memory._record_memory_history = lambda enabled=True, record_context=True: None  # type: ignore[method-assign, assignment, misc]
+    refused(old, "2.1 and later can")
+
+
+def test_a_disk_that_is_full(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("memreplay.recording.writing.pickle.dump", full)
+    path = tmp_path / "snap.pickle"
+    with (
+        pytest.raises(MemreplayError, match="No space left on device; the snapshot is lost"),
+        mr.record(path),
+    ):
+        pass
+    # The program's own error counts more.
+    with pytest.raises(KeyError), mr.record(path):
+        raise KeyError
+    assert "No space left" in caplog.text
+    caplog.clear()
+    # A snapshot that the program did not ask for does not end it.
+    recorder = mr.record(path, every=1)
+    recorder.__enter__()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    recorder.step()
+    recorder.__exit__(KeyError, KeyError(), None)
+    assert caplog.text.count("No space left") == 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert own_path("a.pickle.gz") == "a.rank3.pickle.gz"
+    assert own_path("a{rank}.pickle") == "a3.pickle"
+
+
+def test_models_are_taken_one_or_many() -> None:
+    class Model:
+        def __call__(self) -> None: ...
+
+        def __iter__(self) -> Iterator[int]:
+            return iter((1, 2))
+
+    model = Model()
+    assert module.as_list(None) == []
+    assert module.as_list(model) == [model]  # as a Sequential
+    assert module.as_list([model, 1]) == [model, 1]
