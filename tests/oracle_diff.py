@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from memreplay.analysis.comparing.records import DiffRow
 from memreplay.analysis.comparing.sides import Scope, SnapshotSide
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.snapshot.model import Frame, Group
 from memreplay.snapshot.snapshot import Snapshot
 from tests.oracle_groups import put_down_to
@@ -16,7 +17,7 @@ Place = tuple[str, str, int]  # function, file, line
 
 def lines_held(snap: Snapshot, device: int, scope: Scope) -> Counter[Place]:
     """The bytes of each line, as `--by line` has them; of plumbing the bytes of each function."""
-    groups = SnapshotSide(snap, by="line").at(device, scope).groups
+    groups = SnapshotSide(snap, Selection(by="line")).at(device, scope).groups
     found: Counter[Place] = Counter()
     for group in groups:
         if group.frames:

@@ -17,9 +17,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct
+from msgspec.structs import replace
+
+S = TypeVar("S", bound=Struct)
 
 
 class Opt(Struct, frozen=True):
@@ -148,15 +151,29 @@ def without_none(hint: Any) -> tuple[Any, bool]:
 def built(record: type[Struct], given: dict[str, Any]) -> Any:
     """The record with these values of its options, taken out of `given`, and those of records
     within it; an optional record within it is None where nothing of it was asked for."""
-    hints = hints_of(record)
     options = {field.name for field in declared(record)}
-    values = {}
-    for name in record.__struct_fields__:
-        if name in options and name in given:
-            values[name] = given.pop(name)
-            continue
+    return _changed(
+        record(), {name: given.pop(name) for name in options if name in given}, anew=True
+    )
+
+
+def changed(record: S, given: dict[str, Any]) -> S:
+    """The record with other values of its fields, and of the options of records within it."""
+    return _changed(record, given, anew=False)
+
+
+def _changed(record: S, given: dict[str, Any], *, anew: bool) -> S:
+    hints = hints_of(type(record))
+    own = {name: given[name] for name in record.__struct_fields__ if name in given}
+    for name in record.__struct_fields__ if len(own) < len(given) else ():
         bare, optional = without_none(hints.get(name))
-        if is_record(bare) and any(one.name in given for one in declared(bare)):
-            inner = built(bare, given)
-            values[name] = None if optional and inner == bare() else inner
-    return record(**values)
+        inner = {one.name: given[one.name] for one in _within(bare) if one.name in given}
+        if inner:
+            base = None if anew else own.get(name) or getattr(record, name)
+            made = _changed(base or bare(), inner, anew=anew)
+            own[name] = None if optional and made == bare() else made
+    return replace(record, **own) if own else record
+
+
+def _within(kind: Any) -> tuple[Field, ...]:
+    return declared(kind) if is_record(kind) else ()

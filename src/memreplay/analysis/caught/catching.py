@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN
 from memreplay.analysis.caught.records import Caught, RulesCaught
@@ -22,62 +22,67 @@ HIDDEN_CASTS = (
 )
 
 
-def catching(snap: Snapshot, selection: Selection) -> Grouper:
-    """What `rules_caught` takes. Raises UsageError for reserved memory, which has no stacks."""
+class Catching(NamedTuple):
+    """Asks what rules of categories caught of the live sets of one snapshot."""
+
+    grouper: Grouper
+
+    def of(self, usage: Usage, event: int, top: int) -> RulesCaught:
+        """The live set of one device after one event, by rules; `top` cuts the stacks that no rule
+        caught."""
+        grouper = self.grouper
+        dimensions = grouper.dimensions
+        recorded = grouper.snap.recorded is not None
+        of_rules = dimensions.keys(usage, "category") if recorded else dimensions.of_rules(usage)
+        of_stacks = grouper.keys(usage)
+        both = _groups.pair(of_rules, of_stacks)
+        # A row a rule and stack, the largest first.
+        found, _, whole, _ = both.sums(usage.listed(event), usage.native, 0)
+        rule_names, stack_names = memoryview(of_rules.names()), memoryview(of_stacks.names())
+        rows: dict[int, list[tuple[int, int, int]]] = {}
+        for name, _, n_bytes, n, _ in found:
+            row = stack_names[name & 0xFFFFFFFF], n_bytes, n
+            rows.setdefault(rule_names[name >> 32], []).append(row)
+
+        def group(row: tuple[int, int, int]) -> Group:
+            return grouper.group(usage, *row, whole)
+
+        caught = []
+        unknown = rows.pop(_groups.NO_RULE, [])
+        for name, category, own in _categories(grouper, usage, list(rows)):
+            if recorded and category == UNKNOWN and not own:
+                unknown += rows[name]
+                continue
+            mine = rows.get(name, [])
+            held = sum(row[1] for row in mine)
+            caught.append(
+                Caught(
+                    rule=name + 1 if own or not recorded else None,
+                    category=category,
+                    own=own,
+                    bytes=held,
+                    count=sum(row[2] for row in mine),
+                    share=held / whole if whole else 0.0,
+                    largest=group(mine[0]) if mine else None,
+                )
+            )
+        return RulesCaught(
+            source="recorded" if recorded else "guessed",
+            rules=tuple(caught),
+            unknown_bytes=sum(row[1] for row in unknown),
+            unknown_count=sum(row[2] for row in unknown),
+            unknown_total=len(unknown),
+            unknown=tuple(map(group, unknown[:top] if top else unknown)),
+            notes=(HIDDEN_CASTS,) if dimensions.hides_casts and not recorded else (),
+        )
+
+
+def catching(snap: Snapshot, selection: Selection) -> Catching:
+    """What is asked by the rules of a selection. Raises UsageError for reserved memory, which has
+    no stacks."""
     if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no categories")
-    return Grouper(snap, "stack", selection.rules, fold=selection.fold)
-
-
-def rules_caught(usage: Usage, event: int, grouper: Grouper, top: int) -> RulesCaught:
-    """The live set of one device after one event, by rules; `grouper` is that of `catching`.
-
-    `top` cuts the stacks that no rule caught.
-    """
-    dimensions = grouper.dimensions
-    recorded = grouper.snap.recorded is not None
-    of_rules = dimensions.keys(usage, "category") if recorded else dimensions.of_rules(usage)
-    of_stacks = grouper.keys(usage)
-    both = _groups.pair(of_rules, of_stacks)
-    # A row a rule and stack, the largest first.
-    found, _, whole, _ = both.sums(usage.listed(event), usage.native, 0)
-    rule_names, stack_names = memoryview(of_rules.names()), memoryview(of_stacks.names())
-    rows: dict[int, list[tuple[int, int, int]]] = {}
-    for name, _, n_bytes, n, _ in found:
-        row = stack_names[name & 0xFFFFFFFF], n_bytes, n
-        rows.setdefault(rule_names[name >> 32], []).append(row)
-
-    def group(row: tuple[int, int, int]) -> Group:
-        return grouper.group(usage, *row, whole)
-
-    caught = []
-    unknown = rows.pop(_groups.NO_RULE, [])
-    for name, category, own in _categories(grouper, usage, list(rows)):
-        if recorded and category == UNKNOWN and not own:
-            unknown += rows[name]
-            continue
-        mine = rows.get(name, [])
-        held = sum(row[1] for row in mine)
-        caught.append(
-            Caught(
-                rule=name + 1 if own or not recorded else None,
-                category=category,
-                own=own,
-                bytes=held,
-                count=sum(row[2] for row in mine),
-                share=held / whole if whole else 0.0,
-                largest=group(mine[0]) if mine else None,
-            )
-        )
-    return RulesCaught(
-        source="recorded" if recorded else "guessed",
-        rules=tuple(caught),
-        unknown_bytes=sum(row[1] for row in unknown),
-        unknown_count=sum(row[2] for row in unknown),
-        unknown_total=len(unknown),
-        unknown=tuple(map(group, unknown[:top] if top else unknown)),
-        notes=(HIDDEN_CASTS,) if dimensions.hides_casts and not recorded else (),
-    )
+    return Catching(Grouper(snap, "stack", selection.rules, fold=selection.fold))
 
 
 def _categories(grouper: Grouper, usage: Usage, there: list[int]) -> list[tuple[int, str, bool]]:

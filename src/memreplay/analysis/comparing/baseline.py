@@ -14,14 +14,13 @@ from memreplay.analysis.comparing.baseline_record import (
 )
 from memreplay.analysis.comparing.records import PHASES
 from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, Frame, Group, MeasureName
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.snapshot.snapshot import Snapshot
@@ -37,12 +36,9 @@ Frames = dict[Frame, int]  # each with its place in the baseline
 DEFAULT = Selection(measure="held", top=TOP)
 
 
+@takes(selection=DEFAULT)
 def baseline_of(
-    snap: Snapshot,
-    selection: Selection = DEFAULT,
-    *,
-    budgets: Iterable[Budget] = (),
-    **choices: Unpack[Choices],
+    snap: Snapshot, selection: Selection, *, budgets: Iterable[Budget] = ()
 ) -> Baseline:
     """The peaks of every device: of all measures, and of `measure` with its groups, also by
     category, by annotation, and of what `budgets` speak of.
@@ -50,14 +46,13 @@ def baseline_of(
     `top` groups are kept of a peak (0: all). Raises UsageError for reserved memory, for a category
     that no rule has, and for a snapshot of nothing.
     """
-    selection = selected(selection, choices)
     if selection.measure == "reserved":
         raise UsageError(
             "reserved memory has no stacks: choose another measure for a baseline's groups"
         )
     if not snap.devices:
         raise UsageError("it has neither events nor segments: nothing was recorded")
-    side = SnapshotSide(snap, rules=selection.rules, strict=selection.strict)
+    side = SnapshotSide(snap, Selection(rules=selection.rules, strict=selection.strict))
     asked = tuple(budgets)
     frames: Frames = {}
     devices = tuple(

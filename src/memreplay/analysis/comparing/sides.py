@@ -18,7 +18,7 @@ from memreplay.analysis.comparing.records import Phase, Side
 from memreplay.analysis.groups.kinds import NO_STACK
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.choice import filtering_of
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import graded, strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import (
@@ -33,8 +33,6 @@ from memreplay.snapshot.model import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.analysis.code.native import FramesKept
     from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselineGroup
     from memreplay.analysis.comparing.phases import PhaseTimes
@@ -151,15 +149,15 @@ class ComparedSide(Protocol):
         ...
 
 
+ALL = Selection()
+
+
 class SnapshotSide:
     """A snapshot, grouped one way; strings and frames are classified when first needed."""
 
     trimmed = False
 
-    def __init__(
-        self, snap: Snapshot, selection: Selection | None = None, **choices: Unpack[Choices]
-    ) -> None:
-        selection = selected(selection, choices)
+    def __init__(self, snap: Snapshot, selection: Selection = ALL) -> None:
         self.snap = snap
         self.by: By = selection.by or "stack"
         self.guess = False  # what memreplay's recorder noted does not count

@@ -9,55 +9,36 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from memreplay.declared import Field, declared, hints_of, is_record, without_none
+from memreplay.declared import Field, changed, declared
 from memreplay.errors import UsageError
 
 
 class Choosing(NamedTuple):
-    """The records that the keyword arguments of a function fill, by the names of its parameters."""
+    """The records that the keyword arguments of a function fill, by the names of its parameters:
+    what stands for each where none is given."""
 
-    records: dict[str, type[Struct]]
+    records: dict[str, Struct]
 
     def read(self, function: str, given: dict[str, Any], choices: dict[str, Any]) -> dict[str, Any]:
         """The records: those that are given, with the choices in them. A text is parsed where its
         field's values are written as text. Raises TypeError for a choice that there is not,
         UsageError for one that is out of range."""
         left = dict(choices)
-        found = {}
+        found: dict[str, Any] = {}
         for name, record in self.records.items():
-            changes: dict[str, Any] = (
-                {}
-                if not left
-                else {
-                    field.name: _checked(field, left.pop(field.name))
-                    for field in declared(record)
-                    if field.name in left
-                }
-            )
-            for one in record.__struct_fields__:
-                if one in left:
-                    changes[one] = left.pop(one)
             base = given.get(name)
-            found[name] = _changed(base if base is not None else record(), changes)
+            found[name] = record if base is None else base
+            if left:
+                options = {field.name: field for field in declared(type(record))}
+                names = (*options, *record.__struct_fields__)
+                changes = {one: left.pop(one) for one in names if one in left}
+                for one in options.keys() & changes.keys():
+                    changes[one] = _checked(options[one], changes[one])
+                found[name] = changed(found[name], changes)
         if left:
             raise TypeError(f"{function}() has no option {next(iter(left))!r}")
         return found
-
-
-def _changed(record: Any, changes: dict[str, Any]) -> Any:
-    kind: type[Struct] = type(record)
-    own = {name: changes.pop(name) for name in record.__struct_fields__ if name in changes}
-    for name in record.__struct_fields__ if changes else ():
-        bare, _ = without_none(hints_of(kind).get(name))
-        if is_record(bare):
-            inner = {
-                one.name: changes.pop(one.name) for one in declared(bare) if one.name in changes
-            }
-            if inner:
-                own[name] = _changed(own.get(name) or getattr(record, name) or bare(), inner)
-    return replace(record, **own) if own else record
 
 
 def _checked(field: Field, value: Any) -> Any:
@@ -89,9 +70,10 @@ O = TypeVar("O", bound=Struct)  # noqa: E741
 R = TypeVar("R")
 
 
-def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def takes(**records: type[Struct] | Struct) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Decorates a function of a snapshot and records: each field of the records is a keyword of it,
-    too, and the snapshot may be a path or the bytes of a file.
+    too, and the snapshot may be a path or the bytes of a file. A record in place of its type has
+    the defaults.
 
         @takes(selection=Selection, options=LeaksOptions)
         def leaks_report(snapshot, selection, options): ...
@@ -101,15 +83,18 @@ def takes(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[...,
     return _taking(records, as_snapshot)
 
 
-def takes_choices(**records: type[Struct]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def takes_choices(
+    **records: type[Struct] | Struct,
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Does what `takes` does, for a function whose first parameter isn't a snapshot."""
     return _taking(records, lambda given: given)
 
 
 def _taking(
-    records: dict[str, type[Struct]], first: Callable[[Any], Any]
+    records: dict[str, type[Struct] | Struct], first: Callable[[Any], Any]
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    choosing = Choosing(records)
+    defaults = {name: one() if isinstance(one, type) else one for name, one in records.items()}
+    choosing = Choosing(defaults)
 
     def decorated(function: Callable[..., R]) -> Callable[..., R]:
         code = function.__code__
@@ -122,7 +107,7 @@ def _taking(
             given |= choosing.read(function.__name__, given, choices)
             return function(**{**given, names[0]: first(given[names[0]])})
 
-        called.__signature__ = Signature(function, records)  # type: ignore[attr-defined]
+        called.__signature__ = Signature(function, defaults)  # type: ignore[attr-defined]
         return called
 
     return decorated
@@ -143,7 +128,7 @@ class Signature(inspect.Signature):
 
     __slots__ = ("_function", "_made", "_records")
 
-    def __init__(self, function: Callable[..., Any], records: dict[str, type[Struct]]) -> None:
+    def __init__(self, function: Callable[..., Any], records: dict[str, Struct]) -> None:
         super().__init__()
         self._function = function
         self._records = records
@@ -167,12 +152,13 @@ class Signature(inspect.Signature):
             if record is None:
                 yield one
             else:
-                yield one.replace(default=None, annotation=f"{record.__name__} | None")
+                yield one.replace(default=None, annotation=f"{type(record).__name__} | None")
         for record in self._records.values():
-            for field in declared(record):
+            for field in declared(type(record)):
+                default = getattr(record, field.name, field.default)
                 yield inspect.Parameter(
                     field.name,
                     inspect.Parameter.KEYWORD_ONLY,
-                    default=() if field.many else field.default,
+                    default=() if field.many else default,
                     annotation=field.annotation,
                 )

@@ -1,9 +1,7 @@
 """What is asked of a snapshot, whatever the question: one record, passed whole."""
 
 # Annotations declare options here, which each start reads: they are no text to be evaluated.
-from typing import TYPE_CHECKING, Annotated, TypedDict
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Annotated
 
 from memreplay.analysis.selecting.parsing import (
     WHEN_FORMS,
@@ -18,7 +16,6 @@ from memreplay.analysis.selecting.parsing import (
 )
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt
-from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, WAYS, By, MeasureName, When
 from memreplay.snapshot.record import Record
 
@@ -231,29 +228,3 @@ class Selection(Record, frozen=True):
         ),
     ] = False
     """Whether a verdict holds everything against a device that a summary does."""
-
-
-class Choices(TypedDict, total=False):
-    """The fields of a Selection, as arguments by their names."""
-
-    measure: MeasureName
-    by: By | None
-    top: int
-    device: int | None
-    pool: tuple[int, int] | None
-    stream: int | None
-    filters: Filters | None
-    rules: "tuple[Rule, ...] | None"
-    fold: bool
-    strict: bool
-
-
-def selected(selection: Selection | None, choices: Choices) -> Selection:
-    """The selection, or the one of all defaults, with other choices in it.
-
-    Raises TypeError for a choice that there is not, UsageError for less than no groups.
-    """
-    found = replace(selection or Selection(), **choices)
-    if found.top < 0:
-        raise UsageError(f"top counts from 0, for all of them; there is no {found.top}")
-    return found

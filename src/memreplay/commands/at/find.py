@@ -30,7 +30,7 @@ from memreplay.errors import UsageError
 from memreplay.snapshot.model import Frame, When
 
 if TYPE_CHECKING:
-    from memreplay.analysis.caught.records import RulesCaught
+    from memreplay.analysis.caught.catching import Catching
     from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -142,7 +142,7 @@ class _Held(NamedTuple):
     usage: Usage
     moment: When
     event: int
-    groupers: tuple[Grouper, Grouper | None]
+    groupers: tuple[Grouper, Catching | None]
     """Of its groups; of what the rules of categories caught, where that is asked for."""
     trust: Verdict
 
@@ -183,7 +183,7 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
         allocations=allocations,
         stacks=stacks,
         found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
-        caught=UNSET if rules is None else _caught(usage, event, rules, top),
+        caught=UNSET if rules is None else rules.of(usage, event, top),
         tree=call_tree(usage, event, grouper, options) if options.tree else UNSET,
     )
 
@@ -359,9 +359,3 @@ class _Rows:
         segment = memoryview(rows("block", "segment"))[block]
         pool = memoryview(rows("segment", "pool"))[segment]
         return memoryview(rows("segment", "stream"))[segment], self.snap.pool_id(pool)
-
-
-def _caught(usage: Usage, event: int, rules: Grouper, top: int) -> RulesCaught:
-    from memreplay.analysis.caught.catching import rules_caught  # late, as above
-
-    return rules_caught(usage, event, rules, top)

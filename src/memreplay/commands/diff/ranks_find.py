@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs, filtering_of
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, Spread
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def rank_sides(
-    snap: Snapshot, selection: Selection | None = None, *, when: When, **choices: Unpack[Choices]
-) -> dict[int, RankSide]:
+@takes(selection=Selection)
+def rank_sides(snap: Snapshot, selection: Selection, *, when: When) -> dict[int, RankSide]:
     """A rank's snapshot at the moment, a side a device. No groups are made: it is as quick as a
     replay.
 
@@ -33,7 +31,6 @@ def rank_sides(
     there may be one on which a stray allocation is all there is. Raises UsageError where none has
     it.
     """
-    selection = selected(selection, choices)
     filtering = filtering_of(snap, selection.filters, checked=False)
     found: dict[int, RankSide] = {}
     missing = None

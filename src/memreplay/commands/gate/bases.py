@@ -87,4 +87,4 @@ class Bases:
         found = opened_base(name, self.reading, self._until, self.showing)
         if isinstance(found, BaselineSide):
             return found
-        return SnapshotSide(found, rules=self.terms.rules, strict=self.terms.strict)
+        return SnapshotSide(found, self.terms.selection)

@@ -93,4 +93,4 @@ def _side(base: Snapshot | Baseline | str | os.PathLike[str], terms: Terms) -> C
     if isinstance(base, (str, os.PathLike)):
         with open(base, "rb") as file:
             return BaselineSide(parse_baseline(file.read(MAX_BYTES + 1)), os.fspath(base))
-    return SnapshotSide(base, rules=terms.rules, strict=terms.strict)
+    return SnapshotSide(base, terms.selection)

@@ -24,6 +24,7 @@ from memreplay.analysis.comparing.sides import (
 )
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.selecting.sizes import share_of
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, Outcome, PhasePeak
@@ -67,6 +68,11 @@ class Terms(Record, frozen=True):
     strict: bool = False
     """Whether a snapshot fails, too, whose recorder's buffer overflowed."""
 
+    @property
+    def selection(self) -> Selection:
+        """What is asked of each snapshot."""
+        return Selection(rules=self.rules, strict=self.strict)
+
 
 DEFAULT_TERMS = Terms()
 
@@ -89,7 +95,7 @@ def gate_file(
 def told_apart(base: Snapshot, new: Snapshot, finding: Finding, terms: Terms) -> tuple[Cause, ...]:
     """The code by which `new` is above `base`, by what the finding is of; each was opened for one
     device."""
-    side = SnapshotSide(base, rules=terms.rules, strict=terms.strict)
+    side = SnapshotSide(base, terms.selection)
     scope = scope_of(finding)
     (device,) = base.devices
     level = side.level(device, scope)
@@ -111,7 +117,7 @@ class _Gate:
     def __init__(self, snap: Snapshot, base: ComparedSide | None, terms: Terms) -> None:
         self.snap = snap
         self.base = base
-        self.side = SnapshotSide(snap, rules=terms.rules, strict=terms.strict)
+        self.side = SnapshotSide(snap, terms.selection)
         self.frames: FramesKept = "all"
         self.fewer = ""
         if base is not None:

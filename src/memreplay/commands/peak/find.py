@@ -19,7 +19,7 @@ from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.declared import Opt
 
 if TYPE_CHECKING:
-    from memreplay.analysis.caught.records import RulesCaught
+    from memreplay.analysis.caught.catching import Catching
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -81,7 +81,7 @@ def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> P
 def device_peak(
     snap: Snapshot,
     usage: Usage,
-    groupers: tuple[Grouper, Grouper | None],
+    groupers: tuple[Grouper, Catching | None],
     selection: Selection,
     options: PeakOptions,
 ) -> DevicePeak:
@@ -123,7 +123,7 @@ def device_peak(
         pools=parts if grouper.by == "pool" else UNSET,
         streams=parts if grouper.by == "stream" else UNSET,
         tree=call_tree(usage, point.event_index, grouper, options) if options.tree else UNSET,
-        caught=UNSET if rules is None else _caught(usage, point.event_index, rules, selection.top),
+        caught=UNSET if rules is None else rules.of(usage, point.event_index, selection.top),
         annotations=annotations,
     )
 
@@ -137,9 +137,3 @@ def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...
     from memreplay.analysis.steps.boundaries import known_steps, step_at  # late: few files have any
 
     return open_at(every, event), step_at(known_steps(snap, replay), replay, event)
-
-
-def _caught(usage: Usage, event: int, rules: Grouper, top: int) -> RulesCaught:
-    from memreplay.analysis.caught.catching import rules_caught  # late, as above
-
-    return rules_caught(usage, event, rules, top)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
-from memreplay.analysis.caught.catching import catching, rules_caught
+from memreplay.analysis.caught.catching import catching
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
@@ -100,7 +100,7 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         for name, report in reports.items()
     }
     parts["categories"] = {
-        usage.replay.device: rules_caught(usage, usage.peak.event_index, rules, OTHERS)
+        usage.replay.device: rules.of(usage, usage.peak.event_index, OTHERS)
         for usage in chosen_usages(snap, others)
     }
     devices = [

@@ -7,32 +7,30 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_source
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.peak.find import where_in
 from memreplay.commands.watch.result import Largest, LargestBy, Limit, WatchedDevice
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.snapshot.model import Group
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 
+@takes(selection=Selection)
 def watched_devices(
     snap: Snapshot,
-    selection: Selection | None = None,
+    selection: Selection,
     *,
     max_peak: int | None = None,
     max_reserved: int | None = None,
-    **choices: Unpack[Choices],
 ) -> tuple[WatchedDevice, ...]:
     """The peak of each chosen device, in bytes of the measure and as reserved, and what held most
     then. `max_peak` and `max_reserved` are limits in bytes. Raises UsageError for a
     device that is not there."""
-    selection = selected(selection, choices)
     grouper = Grouper(
         snap, "pool" if selection.measure == "reserved" else "category", selection.rules
     )

@@ -9,8 +9,9 @@ import numpy as np
 import memreplay._core as _core
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
 from memreplay.errors import UsageError
 from memreplay.export.viewers.records import CategoryEvents
@@ -18,7 +19,6 @@ from memreplay.export.viewers.sampling import US, event_ns, is_timed, untimed_no
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
 
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -68,18 +68,14 @@ _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 FIRST_US_LIMIT = 2**62 // US
 
 
-def category_events(
-    snap: Snapshot,
-    selection: Selection | None = None,
-    **choices: Unpack[Choices],
-) -> CategoryEvents:
+@takes(selection=Selection)
+def category_events(snap: Snapshot, selection: Selection) -> CategoryEvents:
     """The allocations and frees of the one device that was read.
 
     By the categories that memreplay's recorder noted, where it did, else by those that the rules
     guess. A category of one's own goes to the column that it is called after (`gradient`, in any
     case), else to unknown. Raises UsageError for reserved memory, and for several devices.
     """
-    selection = selected(selection, choices)
     if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no categories")
     if len(snap.devices) != 1:

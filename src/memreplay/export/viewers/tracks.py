@@ -9,8 +9,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from memreplay.analysis.moments.marks import ooms_of, spans_read
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
-from memreplay.analysis.selecting.selection import Choices, Filters, Selection, selected
+from memreplay.analysis.selecting.selection import Filters, Selection
 from memreplay.analysis.trust.trust import verdict
 from memreplay.export.viewers.records import (
     DeviceTracks,
@@ -27,7 +28,6 @@ from memreplay.snapshot.replay import Usage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
 
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -37,16 +37,16 @@ MOST_POOLS = 16  # of a device, the largest; each is a track a measure
 MOST_LANES = 64  # of annotations that neither nest nor follow each other
 
 
+@takes(selection=Selection)
 def trace_report(
     snap: Snapshot,
-    selection: Selection | None = None,
+    selection: Selection,
     *,
     measures: Sequence[MeasureName] | None = None,
     points: int = POINTS,
     stacks: bool = False,
     when: When | None = None,
     all_frames: bool = False,
-    **choices: Unpack[Choices],
 ) -> TraceReport:
     """Each measure (all of them where None) on each device, its pools where it has several, what
     was annotated, and where memory was out.
@@ -57,7 +57,6 @@ def trace_report(
     that is not there, and for filters of reserved memory (which is left out with filters unless it
     is named).
     """
-    selection = selected(selection, choices)
     chosen = tuple(dict.fromkeys(measures or MEASURES))
     if measures is None and selection.filters:
         chosen = tuple(measure for measure in chosen if measure != "reserved")

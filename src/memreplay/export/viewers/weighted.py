@@ -9,8 +9,9 @@ from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
-from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import verdict
 from memreplay.engine.query import _churn, _groups
 from memreplay.errors import UsageError
@@ -18,20 +19,18 @@ from memreplay.export.viewers.records import DeviceStacks, StacksReport, Weighte
 from memreplay.snapshot.model import Frame, When
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 
+@takes(selection=Selection)
 def stacks_report(
     snap: Snapshot,
-    selection: Selection | None = None,
+    selection: Selection,
     *,
     what: What = "live",
     when: When | None = None,
     all_frames: bool = False,
-    **choices: Unpack[Choices],
 ) -> StacksReport:
     """The stacks of each device: live at `when` (the peak of each where it is None), or of all that
     was allocated over the events that were read.
@@ -40,7 +39,6 @@ def stacks_report(
     with `all_frames` of all. A device that does not have the moment is left out. Raises UsageError
     where none has it, for reserved memory, and for a pool or stream that is not there.
     """
-    selection = selected(selection, choices)
     if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no stacks")
     usages = chosen_usages(snap, selection)

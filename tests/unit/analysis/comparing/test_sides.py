@@ -17,6 +17,7 @@ from memreplay.analysis.comparing.sides import (
     placed,
     trimmed,
 )
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.trust.trust import graded
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, Frame, Group, MeasureName, When
@@ -178,6 +179,6 @@ def test_a_strict_side_asks_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
     strictly = graded(("tail_race",))
     monkeypatch.setattr("memreplay.analysis.comparing.sides.strict_verdict", lambda *_: strictly)
     for strict in (False, True):
-        side = SnapshotSide(snap, strict=strict)
+        side = SnapshotSide(snap, Selection(strict=strict))
         assert (side.verdict(0, "held") == strictly) is strict
         assert (side.at(0, Scope("held")).side.reasons == ("tail_race",)) is strict

@@ -194,7 +194,10 @@ def test_with_itself_nothing_grew(recording: Recording, measure: MeasureName) ->
         Budget(measure=measure, max_growth=0.0, max_growth_bytes=0),
         Budget(measure=measure, category="model", max_growth=0.0),
     ]
-    sides = SnapshotSide(snap, rules=RULES), as_file(snap, measure=measure, rules=RULES, top=2)
+    sides = (
+        SnapshotSide(snap, Selection(rules=RULES)),
+        as_file(snap, measure=measure, rules=RULES, top=2),
+    )
     for side in sides:
         found = gate_file(snap, budgets, base=side, rules=RULES, allow_untrusted=True)
         assert found.passed
