@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from memreplay.errors import SnapshotError
 
@@ -17,7 +18,7 @@ _RANK = "rank=[0-9]+"
 WHOLE = f"a dataset has {', '.join(TABLES)}; export the snapshot again"
 
 
-class Dataset(NamedTuple):
+class Dataset(Struct, frozen=True):
     """The file of each table that is read. `twin` is a table in the other format beside them, None
     where there is none or where one of the files itself was named."""
 

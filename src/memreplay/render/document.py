@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from memreplay.analysis.code.naming import Name
 
 Style = Literal["plain", "strong", "dim", "warning"]
 Level = Literal["note", "warning"]
@@ -41,6 +44,11 @@ class Place(Struct, frozen=True):
     line: int = 0
     note: str = ""
     source: str = ""
+
+    @classmethod
+    def of(cls, name: Name) -> Place:
+        """The place that a frame or a stack is called by."""
+        return cls(name.function, name.file, name.line, name.note, name.source)
 
 
 class Bar(Struct, frozen=True):

@@ -142,15 +142,15 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
         return Row((*numbers, Place(one.label)))
     if by != "stack":
         name = naming.place_of(frames[0]) if user else naming.name_of_frame(frames[0])
-        return Row((*numbers, Place(*name)))
+        return Row((*numbers, Place.of(name)))
     if all_frames:
         chosen = frozenset(user)
         below: Below = tuple(
-            (Place(*naming.place_of(frame)), "plain" if index in chosen else "dim")
+            (Place.of(naming.place_of(frame)), "plain" if index in chosen else "dim")
             for index, frame in enumerate(frames[1:], 1)
         )
-        return Row((*numbers, Place(*naming.place_of(frames[0]))), below)
-    place = Place(*naming.name_of_stack(frames, user, one.libraries))
+        return Row((*numbers, Place.of(naming.place_of(frames[0]))), below)
+    place = Place.of(naming.name_of_stack(frames, user, one.libraries))
     if not user:
         return Row((*numbers, place), _below_plumbing(frames))
     via = via_of(one)
@@ -289,4 +289,4 @@ def share(n_bytes: int, whole: int) -> float:
 def place_of(frame: Frame) -> Place:
     """A frame as a place in code, shortened later to the width there is; without its source, as
     for callers."""
-    return Place(*naming.place_of(frame)._replace(source=""))
+    return replace(Place.of(naming.place_of(frame)), source="")

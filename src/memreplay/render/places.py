@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memreplay.render.fit import cut_right
 from memreplay.texts import clean
 
@@ -18,7 +20,7 @@ def place_words(name: Name | None, label: str) -> str:
     if name is None:
         return cut_right(clean(label), MOST_CELLS)
     file = cut_right(clean(name.file.replace("\\", "/").rpartition("/")[2]), MOST_CELLS)
-    return name._replace(function=cut_right(clean(name.function), MOST_CELLS), file=file).words
+    return replace(name, function=cut_right(clean(name.function), MOST_CELLS), file=file).words
 
 
 def in_place(words: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from memreplay.analysis.trust.trust import REMARKS
 from memreplay.render.document import Level, Note
 from memreplay.snapshot.backends import CUDA, spoken
 
 
-class Reason(NamedTuple):
+class Reason(Struct, frozen=True):
     """What is so, and how to get a better file; either may be empty."""
 
     what: str
@@ -293,8 +295,8 @@ def reason_notes(
     advised = set()
     for name in reasons:
         level: Level = "note" if name in REMARKS else "warning"
-        what, remedy = REASONS.get(name, Reason(name.replace("_", " "), ""))
-        what, remedy = instead.get(name, what), spoken(remedy, backend)
+        reason = REASONS.get(name) or Reason(name.replace("_", " "), "")
+        what, remedy = instead.get(name, reason.what), spoken(reason.remedy, backend)
         if remedy in advised:
             remedy = ""
         advised.add(remedy)

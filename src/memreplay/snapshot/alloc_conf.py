@@ -26,7 +26,10 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.backends import VARIABLES
@@ -83,7 +86,7 @@ _REAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _HEXADECIMAL = r"[+-]?0[xX]"  # which is not 0 with more behind it
 
 
-class AllocatorSettings(NamedTuple):
+class AllocatorSettings(Struct, frozen=True):
     """The settings that decide which block serves a request; PyTorch's own where nothing is set.
 
     `divisions`: roundup_power2_divisions, a number for each power of two from 1 MiB to 32 GiB (0
@@ -116,7 +119,8 @@ def recorded_settings(found: dict[str, object]) -> AllocatorSettings:
     rules = block_rules(found)
     limit = rules.max_split_bytes
     threshold = found.get("garbage_collection_threshold")
-    return said._replace(
+    return replace(
+        said,
         divisions=rules.divisions,
         max_split_bytes=limit if 0 <= limit < _LARGEST else -1,
         expandable=rules.expandable,
@@ -234,37 +238,39 @@ class _Reading:
         if key == "roundup_power2_divisions":
             before = self.settings.divisions if key in self.named else (0,) * STEPS
             divisions = self.listed(key, value, list(before))
-            self.settings = self.settings._replace(divisions=divisions)
+            self.settings = replace(self.settings, divisions=divisions)
             return
         if len(value) > 1:
             raise UsageError(f"{key} has one value, not a list")
         (one,) = value
         large = self.settings.large_segment_bytes
         if key == "expandable_segments":
-            self.settings = self.settings._replace(expandable=_switch(key, one))
+            self.settings = replace(self.settings, expandable=_switch(key, one))
         elif key == "max_split_size_mb":
             size = self.megabytes(key, one, large // MIB)
-            self.settings = self.settings._replace(max_split_bytes=-1 if size >= _LARGEST else size)
+            self.settings = replace(self.settings, max_split_bytes=-1 if size >= _LARGEST else size)
         elif key == "max_non_split_rounding_mb":
             size = self.megabytes(key, one, large // MIB)
-            self.settings = self.settings._replace(max_non_split_bytes=size)
+            self.settings = replace(self.settings, max_non_split_bytes=size)
         elif key == "large_segment_size_mb":
             size = self.megabytes(key, one, _LEAST_SEGMENT_MB, _LARGEST_SEGMENT_MB)
             rest = self.settings.max_non_split_bytes
-            self.settings = self.settings._replace(
-                large_segment_bytes=size, max_non_split_bytes=size if rest == large else rest
+            self.settings = replace(
+                self.settings,
+                large_segment_bytes=size,
+                max_non_split_bytes=size if rest == large else rest,
             )
         elif key == "garbage_collection_threshold":
             part = self.real(key, one)
             if not 0 < part < 1:
                 raise UsageError(f"{key} is a number above 0 and below 1, not {_shown(one)}")
-            self.settings = self.settings._replace(collect_threshold=part)
+            self.settings = replace(self.settings, collect_threshold=part)
         elif key == "per_process_memory_fraction":
             part = self.real(key, one)
             if not 0 <= part <= 1:
                 raise UsageError(f"{key} is a number from 0 to 1, not {_shown(one)}")
             # All of the card is no limit to PyTorch, as if nothing were said; and -0.0 is 0.0.
-            self.settings = self.settings._replace(memory_fraction=None if part == 1 else abs(part))
+            self.settings = replace(self.settings, memory_fraction=None if part == 1 else abs(part))
         elif self.exact:
             self.check_without_effect(key, one)
 

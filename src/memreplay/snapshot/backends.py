@@ -11,10 +11,11 @@ torch_npu/csrc/core/npu/NPUCachingAllocator.cpp, as of 2.1 to 2.8: `round_size` 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-class Backend(NamedTuple):
+class Backend(Struct, frozen=True):
     """One backend's allocator, where it isn't CUDA's."""
 
     name: str
@@ -48,7 +49,7 @@ NPU = Backend(
     pad_bytes=32,
     align_bytes=16 << 10,
 )
-NPU_UNPADDED = NPU._replace(name="NPU-unpadded", pad_bytes=0)
+NPU_UNPADDED = replace(NPU, name="NPU-unpadded", pad_bytes=0)
 """Of newer chips."""
 
 BACKENDS = {one.name: one for one in (CUDA, XPU, NPU, NPU_UNPADDED)}
@@ -67,7 +68,7 @@ VARIABLES = (CUDA.variable, "PYTORCH_ALLOC_CONF", XPU.variable, NPU.variable)
 """Where settings may stand, as keys of a snapshot's `allocator_settings`, too."""
 
 
-class Evidence(NamedTuple):
+class Evidence(Struct, frozen=True):
     """What a file tells of its backend."""
 
     settings: frozenset[str]

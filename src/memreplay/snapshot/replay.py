@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from memreplay.errors import UsageError
 from memreplay.snapshot.backends import CUDA
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.simulated import Simulated
 
 
-class Noted(NamedTuple):
+class Noted(Struct, frozen=True):
     """What a recorder wrote of a card."""
 
     bytes: int | None = None

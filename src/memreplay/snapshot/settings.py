@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 # Powers of two from 1 MiB to 32 GiB: the sizes that roundup_power2_divisions tells apart.
 STEPS = 16
@@ -10,7 +10,7 @@ _LARGEST = 2**62
 _DIGITS = len(str(1 << STEPS))  # of a size in MiB; Python makes no number of thousands
 
 
-class BlockRules(NamedTuple):
+class BlockRules(Struct, frozen=True):
     """The settings that sizes depend on, as the engine takes them.
 
     `divisions`: of each power of two from 1 MiB on into how many steps requests are rounded up, 0

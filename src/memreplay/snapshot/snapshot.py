@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.engine.base.diagnosis import cut_stream
@@ -478,7 +479,7 @@ class Snapshot(Staying):
         settings = recorded_settings(self.settings)
         if "expandable_segments" not in self.settings:
             growing, fixed = native.tally()["expandable"]
-            settings = settings._replace(expandable=growing > 0 and not fixed)
+            settings = replace(settings, expandable=growing > 0 and not fixed)
         return Replay(
             native,
             settings,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 import memreplay._core as _core
 from memreplay.errors import UsageError
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 SHOWN = 10  # pools or streams that an error names
 
 
-class Tally(NamedTuple):
+class Tally(Struct, frozen=True):
     """Counts of the events that were read, and of the device's final segments and blocks."""
 
     actions: dict[int, int]  # events by the code of their action

@@ -23,7 +23,7 @@ OTHER_NAMES |= {"free_requested"}
 
 @pytest.mark.parametrize("name", REASONS)
 def test_each_reason_says_what_and_what_to_do(name: str) -> None:
-    what, remedy = REASONS[name]
+    what, remedy = REASONS[name].what, REASONS[name].remedy
     level: Level = "note" if name in REMARKS else "warning"
     text = f"{what}; next time, {remedy}" if remedy else what
     assert reason_notes((name,), trusted=False) == (Note(text, level),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.export.snapshots.cutting import cut
@@ -22,19 +23,19 @@ XPU_STACK: Stack = (("step", "/env/torch/xpu/memory.py", 1), ("main", "train.py"
     "found, want",
     [
         (NOTHING, (CUDA, NPU)),  # the trace tells
-        (NOTHING._replace(plain=3), (CUDA,)),
-        (NOTHING._replace(padded=3), (NPU,)),
-        (NOTHING._replace(plain=1, padded=3), (NPU,)),
-        (NOTHING._replace(settings=frozenset({"max_split_size"}), padded=3), (CUDA,)),
-        (NOTHING._replace(settings=frozenset({NPU.variable})), (NPU, NPU_UNPADDED)),
-        (NOTHING._replace(npu_actions=True), (NPU, NPU_UNPADDED)),
-        (NOTHING._replace(code=frozenset({"/torch_npu/"})), (NPU, NPU_UNPADDED)),
-        (NOTHING._replace(code=frozenset({"/torch/xpu/"})), (XPU,)),
-        (NOTHING._replace(settings=frozenset({XPU.variable})), (XPU,)),
-        (NOTHING._replace(noted="NPU", plain=3), (NPU,)),
-        (NOTHING._replace(noted="NPU-unpadded", padded=3), (NPU_UNPADDED,)),
-        (NOTHING._replace(noted="CUDA", npu_actions=True), (CUDA,)),
-        (NOTHING._replace(noted="a toaster", padded=3), (NPU,)),
+        (replace(NOTHING, plain=3), (CUDA,)),
+        (replace(NOTHING, padded=3), (NPU,)),
+        (replace(NOTHING, plain=1, padded=3), (NPU,)),
+        (replace(NOTHING, settings=frozenset({"max_split_size"}), padded=3), (CUDA,)),
+        (replace(NOTHING, settings=frozenset({NPU.variable})), (NPU, NPU_UNPADDED)),
+        (replace(NOTHING, npu_actions=True), (NPU, NPU_UNPADDED)),
+        (replace(NOTHING, code=frozenset({"/torch_npu/"})), (NPU, NPU_UNPADDED)),
+        (replace(NOTHING, code=frozenset({"/torch/xpu/"})), (XPU,)),
+        (replace(NOTHING, settings=frozenset({XPU.variable})), (XPU,)),
+        (replace(NOTHING, noted="NPU", plain=3), (NPU,)),
+        (replace(NOTHING, noted="NPU-unpadded", padded=3), (NPU_UNPADDED,)),
+        (replace(NOTHING, noted="CUDA", npu_actions=True), (CUDA,)),
+        (replace(NOTHING, noted="a toaster", padded=3), (NPU,)),
     ],
 )
 def test_likely(found: Evidence, want: tuple[Backend, ...]) -> None:

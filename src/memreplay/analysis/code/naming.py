@@ -6,7 +6,10 @@ everywhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import backward_of, node_in, operator_in, operator_of
@@ -26,7 +29,7 @@ _CELL = Late(
 )
 
 
-class Name(NamedTuple):
+class Name(Struct, frozen=True):
     """What a frame or a stack is called."""
 
     function: str
@@ -61,10 +64,10 @@ def name_of_stack(
     at = shown_frame(frames, user)
     if user:
         inner = min((at, *libraries[:1]))
-        return place_of(frames[at])._replace(note=operator_of(frames[:inner]))
+        return replace(place_of(frames[at]), note=operator_of(frames[:inner]))
     found = name_of_frame(frames[at])
     if backward_of(frames[at : at + 1]):
-        return found._replace(note=operator_of(frames))
+        return replace(found, note=operator_of(frames))
     return found
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from memreplay.declared import Field, changed, declared
 from memreplay.errors import UsageError
 
 
-class Choosing(NamedTuple):
+class Choosing(Struct, frozen=True):
     """The records that the keyword arguments of a function fill, by the names of its parameters:
     what stands for each where none is given."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from memreplay.analysis.simulating.searching import candidates, cost, on_threads, prepare
 from memreplay.errors import UsageError
 
@@ -75,7 +77,7 @@ def smallest_of_all(replay: Replay, start: Smallest) -> Smallest:
 def _roomy(replay: Replay, settings: AllocatorSettings) -> int:
     """What it takes where there is more than enough, in steps: that suffices. A memory fraction is
     left aside."""
-    whole = settings._replace(memory_fraction=None)
+    whole = replace(settings, memory_fraction=None)
     found = replay.simulate(whole, total_bytes=ROOMY)
     if found.failed_events:
         raise UsageError("it asks for more memory than any card has")

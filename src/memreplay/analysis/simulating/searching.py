@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from memreplay.analysis.simulating.records import Candidate
 from memreplay.errors import UsageError
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
@@ -76,7 +78,7 @@ def cost(found: Simulated, start: AllocatorSettings) -> tuple[bool, int, int, in
         0 if stopped is None else -stopped,
         outcome.ooms,
         outcome.reserved_peak_bytes,
-        sum(new != old for new, old in zip(found.settings, start, strict=True)),
+        sum(new != old for new, old in zip(astuple(found.settings), astuple(start), strict=True)),
         outcome.driver_allocs + outcome.driver_frees,
     )
 

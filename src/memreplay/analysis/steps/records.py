@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from memreplay.declared import Opt, Options
 from memreplay.snapshot.record import Record
@@ -82,7 +82,7 @@ class StepAt(Record, frozen=True, kw_only=True):
     """What the step is called."""
 
 
-class Piece(NamedTuple):
+class Piece(Record, frozen=True):
     """A step's events, counted from the first that was read: from `first` to before `stop`.
 
     Times are those of the annotation, None where there is none.
@@ -95,7 +95,7 @@ class Piece(NamedTuple):
     end_us: int | None = None
 
 
-class Found(NamedTuple):
+class Found(Record, frozen=True):
     """The steps of a device, in order; none where `source` is None, and `missing` says why."""
 
     source: StepSource | None

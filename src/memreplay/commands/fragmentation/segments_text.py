@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from memreplay.analysis.code.naming import name_of_stack
 from memreplay.commands.fragmentation.segments_result import (
     ChangeGroup,
@@ -157,4 +159,8 @@ def _place(change: SegmentChange) -> Place | str:
 
 def _named(place: Frame, is_user: bool, frames: tuple[Frame, ...]) -> Place:
     """The user's code; else what ran: no Python code of the user's is on autograd's threads."""
-    return place_of(place) if is_user else Place(*name_of_stack(frames, ())[:3])
+    return (
+        place_of(place)
+        if is_user
+        else replace(Place.of(name_of_stack(frames, ())), note="", source="")
+    )

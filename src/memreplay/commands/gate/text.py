@@ -77,7 +77,7 @@ def _actual(finding: Finding) -> str:
 
 
 def _place(cause: Cause) -> Place | str:
-    return Place(*cause_name(cause)) if cause.file else cause.label
+    return Place.of(cause_name(cause)) if cause.file else cause.label
 
 
 def _causes(finding: Finding) -> list[Block]:

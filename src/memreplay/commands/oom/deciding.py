@@ -51,12 +51,12 @@ class Deciding:
     def _settings(self, remedy: Remedy) -> list[AllocatorSettings]:
         own = self.replay.settings
         if remedy.name == "expandable_segments":
-            return [own._replace(expandable=True)]
+            return [replace(own, expandable=True)]
         if remedy.name == "max_split_size":
             if own.max_split_bytes >= 0:
-                return [own._replace(max_split_bytes=-1)]
+                return [replace(own, max_split_bytes=-1)]
             sizes = [mb << 20 for mb in SPLITS if mb << 20 >= own.large_segment_bytes]
-            return [own._replace(max_split_bytes=size) for size in sizes]
+            return [replace(own, max_split_bytes=size) for size in sizes]
         return []
 
     def reproduces(self, event: int) -> bool:

@@ -66,10 +66,10 @@ def test_every_output_has_the_same_names() -> None:
     # Text, and what gate puts a finding down to.
     for one, name in zip(groups, names, strict=True):
         place = group_row(one, "stack", all_frames=False).cells[-1]
-        assert place == Place(*name)
+        assert place == Place.of(name)
         cause = _cause(one, 1)
         if cause.file:
-            assert cause_name(cause) == name._replace(note="")
+            assert cause_name(cause) == replace(name, note="")
         else:
             assert cause.label == name.words
 
@@ -77,13 +77,13 @@ def test_every_output_has_the_same_names() -> None:
     explored = Explored(snap)
     look = replace(explored.first_look(0), view="groups")
     rows = explored.rows(look)
-    assert [rows.line(i).places[0] for i in range(len(names))] == [Place(*name) for name in names]
+    assert [rows.line(i).places[0] for i in range(len(names))] == [Place.of(name) for name in names]
 
     # The page
     page = Read(snap)
     (stacks,) = (one for one in page.data.devices[0].groups if one.way == "stack")
     shown = {lines[0] for lines in page.lines(stacks)}
-    assert shown >= {place_words(Place(*name)) for name in names}
+    assert shown >= {place_words(Place.of(name)) for name in names}
 
     # SQL and tables: the place, as data
     flat = Joined(FLAT, (Source(snap, None),), (), Lock())
@@ -107,7 +107,7 @@ def test_the_frame_that_names_a_stack_names_its_group_by_frame_too() -> None:
     snap = snapshot()
     (device,) = mr.peak(snap, by="line", top=0).devices
     assert {one.label for one in device.groups[:-1]} == {
-        name._replace(note="").words for name in NAMES.values()
+        replace(name, note="").words for name in NAMES.values()
     }
 
 
