@@ -61,10 +61,8 @@ MAGIC = (
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),
 )
-HTML = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
-    re.IGNORECASE | re.DOTALL,
-)
+_BOM = b"\xef\xbb\xbf"
+_HTML = rb"(?is)(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
 
 DEPTH = 2  # layers that are unwrapped: a .pkl.gz in a .zip
 HEAD = 512  # bytes looked at: a tar's mark is at 257
@@ -194,7 +192,8 @@ def _kind_of(head: bytes) -> str | None:
             raise TruncatedError(
                 f"truncated file: need {len(magic)} bytes, {len(head)} there", hint=AGAIN
             )
-    return "html" if HTML.match(head) else None
+    text = head.removeprefix(_BOM).lstrip()
+    return "html" if text.startswith(b"<") and re.match(_HTML, text) else None
 
 
 def _after(head: bytes, fill: Fill) -> Fill:
