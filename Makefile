@@ -68,10 +68,11 @@ bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, the tables of other too
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) --commands $(DATA)
 	ci/viewer-tools && .venv-viewer/bin/python bench/viewer.py --rounds $(ROUNDS) --sizes 4,$(SIZES)
 
-lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
+lint: $(VENV)/dev.stamp ## ruff (rules and format), cython-lint, and the style of our prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint $(NATIVE)
+	$(BIN)/python ci/prose.py
 
 typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled modules
 	$(BIN)/python -m mypy
