@@ -39,7 +39,7 @@ def test_every_tool_has_a_row_with_its_arguments() -> None:
 
 
 def test_limits_are_those_there_are() -> None:
-    limits = PAGE.partition("## Limits")[2].partition("\n## ")[0]
+    limits = " ".join(PAGE.partition("## Limits")[2].partition("\n## ")[0].split())
     assert f"at most {paging.MOST_BYTES:,} bytes" in limits
     assert f"at most {paging.LONGEST:,} bytes" in limits
     assert paging._ANSWERS == 8
