@@ -34,8 +34,8 @@ import yaml
 from click.testing import CliRunner
 
 import memreplay
+from memreplay.analysis.comparing.budgets import BudgetOptions
 from memreplay.commands.app import app
-from memreplay.commands.gate.calling import Budgeted
 from tests.blocks import Block, blocks_of, commands_of
 from tests.conftest import ROOT
 
@@ -308,7 +308,7 @@ def wrong_arguments(call: ast.Call) -> list[str]:
     parameters = inspect.signature(getattr(memreplay, target.attr)).parameters
     known = {*parameters, *memreplay.Selection.__struct_fields__}
     if target.attr == "gate":
-        known |= set(Budgeted.__annotations__)
+        known |= set(BudgetOptions.__struct_fields__)
     return [one.arg for one in call.keywords if one.arg is not None and one.arg not in known]
 
 

@@ -46,6 +46,8 @@ class Opt(Struct, frozen=True):
     """The help in a few words, for the short help and for agents; by default the help itself."""
     path: Literal["", "file", "folder"] = ""
     """Whether it names a file, or a folder or file, which a shell completes."""
+    written: bool = False
+    """Whether Python writes it as text, too, since a number doesn't say what it means: `2%`."""
     rare: bool = False
     """Whether only --help-all lists it."""
     group: str = ""

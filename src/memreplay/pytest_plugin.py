@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 MARKER = "memreplay"
 WIDTH = 100
 MOST_EVENTS = 4_000_000  # some GB of host memory, where a test goes on for ever
-_OWN_KEYS = ("baseline", "allow_untrusted")
+_OWN_KEYS = ("base", "allow_untrusted")
 # What the marker says of the machine that there is not: as commands/dryrun/testing.py takes it.
-_DRY_KEYS = ("dryrun", "gpu", "memory", "gpus", "settings", "timeout")
+_DRY_KEYS = ("dryrun", "gpu", "total_memory", "gpus", "set", "timeout")
 HELP = (
-    "memreplay(max_peak=None, baseline=None, **limits): record what the test does to the memory of"
+    "memreplay(max_peak=None, base=None, **limits): record what the test does to the memory of"
     " its CUDA or XPU devices, and fail it over a limit: max_peak='2GiB', max_growth='2%' over the"
-    " baseline, max_growth_bytes, max_reserved, max_fragmentation, no_oom, no_leaks. Skipped where"
-    " there is no device. With dryrun=True it needs none: gpu='A100-80', memory='40GiB', gpus=2,"
-    " settings='expandable_segments:True', timeout=300."
+    " base, max_growth_bytes, max_reserved, max_fragmentation, no_oom, no_leaks. Skipped where"
+    " there is no device. With dryrun=True it needs none: gpu='A100-80', total_memory='40GiB',"
+    " gpus=2, set='expandable_segments:True', timeout=300."
 )
 
 
@@ -276,10 +276,10 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
         raise pytest.UsageError(f"{item.nodeid}: {where} takes names: max_peak='2GiB'")
     own = (*_OWN_KEYS, *_DRY_KEYS)
     limits = {key: value for key, value in marker.kwargs.items() if key not in own}
-    baseline = marker.kwargs.get("baseline")
+    baseline = marker.kwargs.get("base")
     trusting = marker.kwargs.get("allow_untrusted", False)
     if baseline is not None and not isinstance(baseline, (str, os.PathLike)):
-        raise pytest.UsageError(f"{item.nodeid}: {where}: baseline must be a path")
+        raise pytest.UsageError(f"{item.nodeid}: {where}: base must be a path")
     if not isinstance(trusting, bool):
         raise pytest.UsageError(f"{item.nodeid}: {where}: allow_untrusted must be true or false")
     dry = marker.kwargs.get("dryrun", False)
@@ -297,7 +297,7 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     if budget.needs_base and baseline is None:
         raise pytest.UsageError(
-            f"{item.nodeid}: {where} limits growth: give the base with baseline='base.json'"
+            f"{item.nodeid}: {where} limits growth: give the base with base='base.json'"
         )
     return budget, None if baseline is None else item.path.parent / baseline, trusting
 

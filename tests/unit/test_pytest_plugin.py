@@ -198,7 +198,7 @@ def test_step():
 @pytest.mark.slow
 def test_growth_over_a_baseline(gpu: pytest.Pytester) -> None:
     test = """
-@pytest.mark.memreplay(max_growth="10%", baseline="bases/step.json")
+@pytest.mark.memreplay(max_growth="10%", base="bases/step.json")
 def test_step():
     for _ in range(SIZE):
         torch.alloc(1 << 20)
@@ -223,7 +223,7 @@ def test_a_broken_baseline_is_one_line(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
-@pytest.mark.memreplay(max_growth="10%", baseline="base.json")
+@pytest.mark.memreplay(max_growth="10%", base="base.json")
 def test_step():
     torch.alloc(1024)
 """,
@@ -333,8 +333,8 @@ def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
         ("'2GiB'", "takes names: max_peak='2GiB'"),
         ("max_peak='lots'", "max_peak: 'lots' is not a size"),
         ("max_peek='2GiB'", "unknown key 'max_peek'; there are: "),
-        ("max_growth='2%'", "limits growth: give the base with baseline='base.json'"),
-        ("max_peak='1B', baseline=3", "baseline must be a path"),
+        ("max_growth='2%'", "limits growth: give the base with base='base.json'"),
+        ("max_peak='1B', base=3", "base must be a path"),
         ("max_peak='1B', allow_untrusted='no'", "allow_untrusted must be true or false"),
     ],
 )
@@ -423,7 +423,7 @@ def test_a_unittest_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
         """
 import unittest
 
-@pytest.mark.memreplay(max_growth="1%", baseline="base.json")
+@pytest.mark.memreplay(max_growth="1%", base="base.json")
 class TestStep(unittest.TestCase):
     def test_fails(self):
         torch.alloc(1024)
@@ -482,7 +482,7 @@ def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> No
 def test_no_baseline_of_what_cannot_be_trusted(gpu: pytest.Pytester) -> None:
     """Frees of blocks that were never there: an update would write numbers that mean nothing."""
     test = """
-@pytest.mark.memreplay(max_growth="1%", baseline="new/base.json"OPTIONS)
+@pytest.mark.memreplay(max_growth="1%", base="new/base.json"OPTIONS)
 def test_step():
     torch.alloc(1024)
     torch.events.append({"action": "free_completed", "addr": 1, "size": 7, "stream": 0,

@@ -63,7 +63,8 @@ def _checked(field: Field, value: Any) -> Any:
 
 
 def _one(field: Field, value: Any) -> Any:
-    return field.opt.parse(value) if field.opt.parse and isinstance(value, str) else value
+    parse = field.opt.parse
+    return parse(value) if parse and (field.opt.written or isinstance(value, str)) else value
 
 
 O = TypeVar("O", bound=Struct)  # noqa: E741

@@ -36,7 +36,7 @@ def setup_of(said: dict[str, Any]) -> Setup:
 
     card = find(str(said.get("gpu", "A100-80")))
     try:
-        memory = parse_size(str(said["memory"])) if "memory" in said else card.bytes
+        memory = parse_size(str(said["total_memory"])) if "total_memory" in said else card.bytes
     except SizeError as error:
         raise UsageError(str(error)) from None
     for name in ("gpus", "timeout"):
@@ -46,7 +46,7 @@ def setup_of(said: dict[str, Any]) -> Setup:
         card=card,
         total_bytes=memory,
         cards=said.get("gpus", 1),
-        settings=said.get("settings"),
+        settings=said.get("set"),
         timeout=said.get("timeout"),
     )
 

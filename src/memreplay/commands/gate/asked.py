@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from memreplay.analysis.comparing.budgets import BudgetOptions
+from memreplay.commands.gate.find import Terms
+from memreplay.commands.gate.saving import Saving
 from memreplay.commands.shared.dumps import Dump
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
@@ -15,6 +18,7 @@ FORMATS: tuple[FormatName, ...] = ("text", "json", "markdown", "github", "junit"
 class GateOptions(Options, frozen=True):
     """The base, and what numbers have to be."""
 
+    budget: BudgetOptions = BudgetOptions()
     base: Annotated[
         str | None,
         Opt(
@@ -26,17 +30,8 @@ class GateOptions(Options, frozen=True):
         ),
     ] = None
     dump: Dump = None
-    allow_untrusted: Annotated[
-        bool, Opt("Judge snapshots even if they contradict themselves.", rare=True)
-    ] = False
-    strict: Annotated[
-        bool,
-        Opt(
-            "Check the numbers against everything in the file, and fail if the recorder's buffer"
-            " overflowed.",
-            brief="Fail if the numbers can't be trusted.",
-        ),
-    ] = False
+    saving: Saving = Saving()
+    terms: Terms = Terms()
 
 
 def _parse_target(text: str) -> tuple[str, str]:

@@ -7,18 +7,18 @@ import uuid
 from collections.abc import Callable
 
 import click
+from msgspec.structs import replace
 
 from memreplay.commands.gate.asked import GateOptions, GateShown
 from memreplay.commands.gate.files import GateFiles, gate_files_of
-from memreplay.commands.gate.find import Terms
 from memreplay.commands.gate.github import render_gate_github
 from memreplay.commands.gate.judging import Judging
-from memreplay.commands.gate.limits import BudgetOptions, all_budgets
+from memreplay.commands.gate.limits import all_budgets
 from memreplay.commands.gate.markdown import render_gate_markdown
 from memreplay.commands.gate.result import GatedFile, GateReport
 from memreplay.commands.gate.runner import append_summary, repository_paths
 from memreplay.commands.gate.running import gate_files
-from memreplay.commands.gate.saving import Saving, check_saving, save_base
+from memreplay.commands.gate.saving import check_saving, save_base
 from memreplay.commands.gate.telling import gate_report
 from memreplay.commands.gate.text import gate_document
 from memreplay.commands.shared.declaring import Files, as_command
@@ -52,9 +52,7 @@ BROKEN = NOT_TRUSTED
 )
 def command(
     files: Files,
-    budget: BudgetOptions,
     options: GateOptions,
-    saving: Saving,
     workers: Workers,
     reading: Reading,
     shown: GateShown,
@@ -63,10 +61,10 @@ def command(
     (memreplay help gate). The first line says whether they were kept, or which one was broken, by
     how much, and in which code.
     """
-    if saving.save_base is not None:
-        check_saving(files, saving, options, budget)
-        return save_base(files[0], saving, reading, options, budget)
-    budgets = all_budgets(budget, reading.config, options.base)
+    if options.saving.save_base is not None:
+        check_saving(files, options)
+        return save_base(files[0], reading, options)
+    budgets = all_budgets(options.budget, reading.config, options.base)
     speak_of_categories = any(one.category is not None for one in budgets)
     found = gate_files_of(files, options.dump)
     _check_targets(shown.targets, [one.path for one in found.files], options.base)
@@ -75,11 +73,7 @@ def command(
         budgets=budgets,
         base=options.base,
         reading=reading,
-        terms=Terms(
-            rules=reading.config.rules() if speak_of_categories else None,
-            allow_untrusted=options.allow_untrusted,
-            strict=options.strict,
-        ),
+        terms=replace(options.terms, rules=reading.config.rules() if speak_of_categories else None),
     )
     gated = [*found.unlisted, *gate_files(found.files, judging, workers, apart=found.apart)]
     return _present(gated, shown, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace as replace_scope
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.selecting.sizes import share_of
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, Outcome, PhasePeak
+from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.render.trust import PEAK_MAY_BE_MISSING, seen_words
 from memreplay.render.units import size
@@ -63,9 +64,18 @@ class Terms(Record, frozen=True):
 
     rules: tuple[Rule, ...] | None = None
     """The rules of categories; None for the default ones."""
-    allow_untrusted: bool = False
+    allow_untrusted: Annotated[
+        bool, Opt("Judge snapshots even if they contradict themselves.", rare=True)
+    ] = False
     """Whether to judge a snapshot that contradicts itself."""
-    strict: bool = False
+    strict: Annotated[
+        bool,
+        Opt(
+            "Check the numbers against everything in the file, and fail if the recorder's buffer"
+            " overflowed.",
+            brief="Fail if the numbers can't be trusted.",
+        ),
+    ] = False
     """Whether a snapshot fails, too, whose recorder's buffer overflowed."""
 
     @property

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import replace
 
 from memreplay.analysis.comparing.baseline import DEFAULT, TOP, baseline_of
 from memreplay.analysis.comparing.baseline_record import Baseline
-from memreplay.commands.gate.asked import GateOptions
 from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.commands.gate.find import doubts
-from memreplay.commands.gate.limits import BudgetOptions, configured_budgets
+from memreplay.commands.gate.limits import configured_budgets
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt, complain
 from memreplay.commands.shared.output import Force, byte_output, check_output
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 from memreplay.texts import clean
+
+if TYPE_CHECKING:
+    from memreplay.commands.gate.asked import GateOptions
 
 
 class Saving(Options, frozen=True):
@@ -40,10 +42,9 @@ class Saving(Options, frozen=True):
     force: Force = False
 
 
-def check_saving(
-    files: tuple[str, ...], saving: Saving, options: GateOptions, budget: BudgetOptions
-) -> None:
+def check_saving(files: tuple[str, ...], options: GateOptions) -> None:
     """Raises UsageError where a base can't be saved, or something else was asked for."""
+    budget, saving = options.budget, options.saving
     given = [f"--{name.replace('_', '-')}" for name in budget.limits]
     given += ["--phase"] if budget.phase else []
     given += ["--base"] if options.base is not None else []
@@ -57,16 +58,14 @@ def check_saving(
     check_output(saving.save_base, force=saving.force, read=files)
 
 
-def save_base(
-    file: str, saving: Saving, reading: Reading, options: GateOptions, budget: BudgetOptions
-) -> int:
+def save_base(file: str, reading: Reading, options: GateOptions) -> int:
     """Write the base of a file, with what the configuration's budgets speak of; the exit code."""
-    budgets = configured_budgets(reading.config)
+    budgets, saving = configured_budgets(reading.config), options.saving
     selection = replace(
         DEFAULT,
-        measure=budget.measure,
+        measure=options.budget.measure,
         top=saving.keep,
-        strict=options.strict,
+        strict=options.terms.strict,
         rules=reading.config.rules(),
     )
 
@@ -77,7 +76,7 @@ def save_base(
     baseline, exit_code = attempt(file, work)
     if baseline is None:
         return exit_code
-    if not options.allow_untrusted and (words := untrusted_words(baseline)):
+    if not options.terms.allow_untrusted and (words := untrusted_words(baseline)):
         complain(words)
         return NOT_TRUSTED
     with byte_output(saving.save_base) as out:

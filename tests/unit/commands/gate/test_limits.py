@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay.analysis.comparing.budgets import Budget
+import memreplay as mr
+from memreplay.analysis.comparing.budgets import Budget, BudgetOptions
 from memreplay.analysis.comparing.records import LimitKind
-from memreplay.commands.gate.limits import WHERE, BudgetOptions, all_budgets
+from memreplay.commands.gate.limits import WHERE, all_budgets, given_budgets
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.errors import UsageError
+from tests.conftest import ROOT
 
 NONE = ConfigChoice(no_config=True)
 
@@ -36,7 +38,7 @@ NONE = ConfigChoice(no_config=True)
     ],
 )
 def test_what_was_given(options: BudgetOptions, budget: tuple[Budget, ...]) -> None:
-    assert tuple(options.budgets()) == budget
+    assert tuple(given_budgets(options)) == budget
 
 
 def test_there_is_an_option_for_each_limit() -> None:
@@ -58,3 +60,17 @@ def test_as_budgets() -> None:
     with pytest.raises(UsageError, match="the command line limits growth: give the base"):
         all_budgets(BudgetOptions(max_growth_bytes=0), NONE, None)
     assert all_budgets(BudgetOptions(max_growth_bytes=0), NONE, "base.json")
+
+
+def test_python_writes_limits_as_the_configuration_does() -> None:
+    snap = mr.open(ROOT / "tests" / "data" / "transformer_step.pkl.gz")
+    assert mr.gate(snap, max_peak=1 << 40, name="all").passed
+    assert not mr.gate(snap, max_peak="1KiB").passed
+    with pytest.raises(UsageError, match=r"0\.02 is not a percentage: give 2%"):
+        mr.gate(snap, base=snap, max_growth=0.02)
+    with pytest.raises(UsageError, match="the gate: no_oom must be true or false"):
+        mr.gate(snap, no_oom="yes")
+    with pytest.raises(UsageError, match="max_spread compares several files"):
+        mr.gate(snap, max_spread="2%")
+    with pytest.raises(TypeError, match="gate\\(\\) has no option 'max_peek'"):
+        mr.gate(snap, max_peek=1)
