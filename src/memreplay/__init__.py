@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from memreplay.export.tables.making import table
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
+    from memreplay.opening import Snapshot, open  # noqa: A004
     from memreplay.recording.estimate import Estimate, estimate, estimating
     from memreplay.recording.recorder import Recorder as record  # noqa: N813
     from memreplay.snapshot.model import Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.retold import retold
-    from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
@@ -76,7 +76,7 @@ _HOME = {
     "Replay": "snapshot.replay",
     "Rule": "analysis.categories.rules",
     "Selection": "analysis.selecting.selection",
-    "Snapshot": "snapshot.snapshot",
+    "Snapshot": "opening",
     "SnapshotError": "errors",
     "TruncatedError": "errors",
     "UnsafePickleError": "errors",
@@ -96,7 +96,7 @@ _HOME = {
     "leaks": "commands.leaks.find:leaks_report",
     "modules": "commands.modules.find:modules_report",
     "oom": "commands.oom.find:oom_report",
-    "open": "snapshot.snapshot",
+    "open": "opening",
     "peak": "commands.peak.find:peak_report",
     "record": "recording.recorder:Recorder",
     "report": "commands.report.find:overview",

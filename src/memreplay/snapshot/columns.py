@@ -1,17 +1,20 @@
-"""The tables of a snapshot as NumPy views: struct of arrays, read-only, without a copy."""
+"""The tables of a snapshot: NumPy views, read-only and without a copy, and rows for callers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import memreplay._core as _core
-from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.once import once
+from memreplay.snapshot.record import Arrays
 from memreplay.snapshot.staying import Staying
+from memreplay.snapshot.tabular import Batched
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from memreplay._core import Tables
@@ -25,12 +28,18 @@ def view(column: Column | int, rows: int, dtype: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-class Table(Staying):
-    """Base of the tables: a length, and a repr that says what is in it."""
+class Table(Staying, Batched):
+    """Base of the tables.
 
-    def __init__(self, tables: Tables, rows: int) -> None:
+    Its attributes are NumPy columns of numbers, as the engine has them: ids, codes. As a table
+    (rows, `columns`, `to_pandas()`) it is what `memreplay.table` makes: ids as the texts that they
+    stand for, times as times (docs/schema.md).
+    """
+
+    def __init__(self, tables: Tables, rows: int, spelled: Callable[[], Batched]) -> None:
         self._tables = tables
         self._rows = rows
+        self._spelled = spelled  # makes that table
 
     def __len__(self) -> int:
         return self._rows
@@ -38,16 +47,14 @@ class Table(Staying):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._rows} rows>"
 
-    def _repr_html_(self) -> str:
-        """Its columns of one number a row, with the first rows."""
-        found = {}
-        for name in dir(type(self)):
-            if not name.startswith("_") and isinstance(getattr(type(self), name), property):
-                column = getattr(self, name)
-                if isinstance(column, np.ndarray) and column.shape == (self._rows,):
-                    found[name] = column
-        title = f"{type(self).__name__}: {self._rows:,} rows"
-        return html_columns(title, tuple(found), tuple(found.values()), self._rows)
+    def _title(self) -> str:
+        return f"{type(self).__name__}: {self._rows:,} rows"
+
+    def _arrow_schema(self) -> pa.Schema:
+        return self._spelled()._arrow_schema()
+
+    def _arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        return self._spelled()._arrow_batches()
 
     def _event(self, name: str, dtype: str) -> NDArray[Any]:
         return view(self._tables.column(name), self._rows, dtype)
@@ -121,8 +128,11 @@ class Events(Table):
         return self._event("pool", "u4")
 
 
-class Ooms(Table):
+class Ooms(Arrays, Table):
     """The events that say how much memory the device had free: those of the action oom."""
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"event": self.event, "device_free": self.device_free}
 
     @property
     def event(self) -> NDArray[np.uint32]:

@@ -7,14 +7,14 @@ start, before the first event.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
 
 from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.brief import html_columns
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.record import Arrays, Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -318,7 +318,7 @@ class Buckets(Record, frozen=True):
         return len(self.event_index)
 
 
-class Lifetimes(Record, frozen=True, eq=False):
+class Lifetimes(Record, Arrays, frozen=True, eq=False):
     """One row an allocation: those of the trace in order, then the carried blocks."""
 
     alloc_event: NDArray[np.int64]
@@ -335,8 +335,11 @@ class Lifetimes(Record, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.size)
 
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
-class LiveSet(Record, frozen=True, eq=False):
+
+class LiveSet(Record, Arrays, frozen=True, eq=False):
     """What is allocated at one moment, a row an allocation; columns as in Lifetimes."""
 
     device: int
@@ -360,10 +363,14 @@ class LiveSet(Record, frozen=True, eq=False):
     def _repr_html_(self) -> str:
         return html_columns(
             f"{self.bytes:,} bytes live on device {self.device} after event {self.event_index:,}",
-            ("alloc_event", "address", "size", "stack"),
-            (self.alloc_event, self.address, self.size, self.stack),
+            self.columns,
+            tuple(self._arrays().values()),
             len(self),
         )
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        names = ("alloc_event", "address", "size", "stack")
+        return {name: getattr(self, name) for name in names}
 
 
 class SegmentChanges(Record, frozen=True, eq=False):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 import os
-import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot import columns
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.recorded import Recorded
+    from memreplay.snapshot.tabular import Batched
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -312,49 +313,72 @@ class Snapshot(Staying):
         """The events of all devices, a row each."""
         from memreplay.snapshot.columns import Events
 
-        return Events(self.native, self.native.n_events)
+        return Events(self.native, self.native.n_events, self._spelled("events"))
 
     @once
     def ooms(self) -> columns.Ooms:
         """The events that say how much memory the device had free: a row each."""
         from memreplay.snapshot.columns import Ooms
 
-        return Ooms(self.native, self.native.n_ooms)
+        return Ooms(self.native, self.native.n_ooms, self._spelled("ooms"))
 
     @once
     def stacks(self) -> columns.Stacks:
         """The call stacks, each once."""
         from memreplay.snapshot.columns import Stacks
 
-        return Stacks(self.native, self.native.n_stacks)
+        return Stacks(self.native, self.native.n_stacks, self._spelled("stacks"))
 
     @once
     def frames(self) -> columns.Frames:
         """The frames of stacks, each once."""
         from memreplay.snapshot.columns import Frames
 
-        return Frames(self.native, self.native.n_frames)
+        return Frames(self.native, self.native.n_frames, self._spelled("frames"))
 
     @once
     def segments(self) -> columns.Segments:
         """The allocator's segments at the dump, a row each."""
         from memreplay.snapshot.columns import Segments
 
-        return Segments(self.native, self.native.n_segments)
+        return Segments(self.native, self.native.n_segments, self._spelled("segments"))
 
     @once
     def blocks(self) -> columns.Blocks:
         """The blocks of these segments, a row each."""
         from memreplay.snapshot.columns import Blocks
 
-        return Blocks(self.native, self.native.n_blocks)
+        return Blocks(self.native, self.native.n_blocks, self._spelled("blocks"))
 
     @once
     def annotations(self) -> columns.Annotations:
         """Where annotations begin and end, a row each."""
         from memreplay.snapshot.columns import Annotations
 
-        return Annotations(self.native, self.native.n_annotations)
+        return Annotations(self.native, self.native.n_annotations, self._spelled("annotations"))
+
+    @property
+    def allocations(self) -> Batched:
+        """Every allocation, with its category and module, a row each: `memreplay.table(snap,
+        "allocations")`."""
+        return _later().table(self, "allocations")
+
+    def _spelled(self, name: str) -> Callable[[], Batched]:
+        """Makes the table of this name. Tables outlive their snapshot, and don't refer to it, as it
+        refers to them: where it's gone, another one is made of what was read."""
+        alive = weakref.ref(self)
+        again = partial(
+            Snapshot,
+            self.native,
+            self.file,
+            self.container,
+            self.file_bytes,
+            self.only,
+            self.range,
+            self._traits,
+            self.project,
+        )
+        return lambda: _later().table(alive() or again(), name)
 
     # ---- ids spelled out
 
@@ -521,9 +545,28 @@ class Snapshot(Staying):
         `height` is that of the frame in a notebook, in pixels. `memreplay.view` is the same, with
         more choices. Raises LimitError for what is too large for a browser.
         """
-        # This layer knows none that makes pages: it asks for what the package offers.
-        found: PageView = sys.modules["memreplay"].view(self, after, height=height)
-        return found
+        return _later().view(self, after, height=height)
+
+
+class Later(NamedTuple):
+    """What later layers make of a snapshot for callers of the library (`memreplay.opening`)."""
+
+    table: Callable[[Snapshot, str], Batched]
+    view: Callable[..., PageView]
+
+
+_offered: list[Later] = []  # one at most
+
+
+def offer(later: Later) -> None:
+    """Let snapshots make tables and pages of themselves, by these functions."""
+    _offered[:] = [later]
+
+
+def _later() -> Later:
+    if not _offered:
+        raise UsageError("to make a table or a page of a snapshot, open it with memreplay.open")
+    return _offered[0]
 
 
 # How _core.read() spells the kinds of Moment.

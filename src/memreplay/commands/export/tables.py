@@ -52,7 +52,7 @@ def export(asked: Export) -> int:
 
 def check_extra() -> None:
     """Raises MissingExtraError without pyarrow: before the work, as that may take a while."""
-    from memreplay.export.tables.schema import NEEDS_PYARROW
+    from memreplay.snapshot.arrow_columns import NEEDS_PYARROW
 
     try:
         there = find_spec("pyarrow") is not None

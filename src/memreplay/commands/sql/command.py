@@ -143,7 +143,7 @@ def _by_ending(output: str | None) -> str:
 def _check_extra() -> None:
     """Raises MissingExtraError without pyarrow."""
     from memreplay.errors import MissingExtraError
-    from memreplay.export.tables.arrow import arrow
+    from memreplay.snapshot.arrow_columns import arrow
 
     try:
         arrow()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.selecting.answering import as_snapshot
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
@@ -110,8 +112,8 @@ def ranks_page(folder: str, ranks: Mapping[int, Data]) -> Made:
 
 
 def view(
-    snap: Snapshot,
-    after: Snapshot | None = None,
+    snap: Snapshot | str | os.PathLike[str],
+    after: Snapshot | str | os.PathLike[str] | None = None,
     *,
     height: int = HEIGHT,
     rules: tuple[Rule, ...] | None = None,
@@ -122,7 +124,9 @@ def view(
     `height` is that of the frame in a notebook, in pixels; `rules` are those of categories. Raises
     LimitError for what is too large for a browser.
     """
-    made = one_page(snap, rules) if after is None else compared_page(snap, after, rules)
+    first: Snapshot = as_snapshot(snap)
+    second: Snapshot | None = as_snapshot(after)
+    made = one_page(first, rules) if second is None else compared_page(first, second, rules)
     page, columns = made
     return PageView(b"".join(page_html(page, columns)), page.title, height)
 

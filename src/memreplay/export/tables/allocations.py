@@ -9,7 +9,7 @@ import numpy as np
 
 import memreplay._core as _core
 from memreplay.analysis.groups.dimensions import Dimensions
-from memreplay.export.tables.arrow import numbers, texts, words_array
+from memreplay.export.tables.arrow import texts, words_array
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.callers import Callers
 from memreplay.export.tables.ways import (
@@ -19,6 +19,7 @@ from memreplay.export.tables.ways import (
     phase_column,
 )
 from memreplay.export.tables.words import Words, pool_words
+from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.columns import view
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memreplay.errors import LimitError, MissingExtraError
-from memreplay.export.tables.schema import NEEDS_PYARROW
-from memreplay.snapshot.brief import MOST_ROWS, html_columns
+from memreplay.errors import LimitError
+from memreplay.snapshot.arrow_columns import arrow, numbers, timed_schema
+from memreplay.snapshot.tabular import Batched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from memreplay.export.tables.schema import TableSpec, Type
 
 _MOST_TEXT = (1 << 31) - 1  # bytes of a string array
-
-
-def arrow() -> Any:
-    """pyarrow. Raises MissingExtraError that names the extra."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError(NEEDS_PYARROW, "parquet") from None
-    return pyarrow
 
 
 def arrow_type(kind: Type) -> pa.DataType:
@@ -47,21 +38,6 @@ def arrow_schema(
     fields = [pa.field(c.name, arrow_type(c.type), nullable=c.nullable) for c in spec.columns]
     fields += [pa.field(name, arrow_type("text")) for name in labels]
     return pa.schema(fields, metadata=dict(metadata))
-
-
-# Arrays are made of buffers here: pyarrow.array() would import pandas, where that is installed, and
-# that takes longer than the export of 100 MB, and 60 MiB of memory.
-
-
-def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
-    """A column of numbers or flags, in place where they lie next to each other; null where
-    `missing` says so."""
-    pa = arrow()
-    flat = np.ascontiguousarray(values)
-    if flat.dtype == bool:
-        data = np.packbits(flat, bitorder="little")
-        return _array(pa.bool_(), len(flat), data, missing)
-    return _array(pa.from_numpy_dtype(flat.dtype), len(flat), flat, missing)
 
 
 def texts(
@@ -99,22 +75,11 @@ def own_words(column: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(used.indices, words)
 
 
-def _array(
-    kind: pa.DataType, rows: int, data: NDArray[Any], missing: NDArray[np.bool_] | None
-) -> pa.Array:
-    pa = arrow()
-    valid, nulls = None, 0
-    if missing is not None:
-        nulls = int(np.count_nonzero(missing))
-        valid = pa.py_buffer(np.packbits(~missing, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(kind, rows, [valid, pa.py_buffer(data)], nulls)
-
-
-class Table:
+class Table(Batched):
     """One table of a snapshot, made a batch at a time whenever it is read.
 
-    Any library that takes Arrow streams (pyarrow, polars, duckdb, pandas) takes it as it is. `rows`
-    is its length, `schema` its Arrow schema. `labels` are columns that say the same in every row.
+    `schema` is its Arrow schema. `labels` are columns that say the same in every row. Files have
+    times as integers, of microseconds: `file_schema` and `file_batches()`.
     """
 
     def __init__(
@@ -128,7 +93,8 @@ class Table:
         self.spec = spec
         self.rows = rows
         self.labels = dict(labels or {})
-        self.schema = arrow_schema(spec, metadata, self.labels)
+        self.file_schema = arrow_schema(spec, metadata, self.labels)
+        self.schema = timed_schema(self.file_schema)
         self._make = make
 
     def __len__(self) -> int:
@@ -137,20 +103,22 @@ class Table:
     def __repr__(self) -> str:
         return f"<Table {self.spec.name}: {self.rows} rows>"
 
-    def _repr_html_(self) -> str:
-        """Its first rows."""
-        names = tuple(self.schema.names)
-        columns: list[list[object]] = [[] for _ in names]
-        for batch in self.batches():
-            left = MOST_ROWS - len(columns[0])
-            for column, more in zip(columns, batch.slice(0, left).columns, strict=True):
-                column += more.to_pylist()
-            if len(columns[0]) == min(MOST_ROWS, self.rows):
-                break
-        return html_columns(f"{self.spec.name}: {self.rows:,} rows", names, columns, self.rows)
+    def _title(self) -> str:
+        return f"{self.spec.name}: {self.rows:,} rows"
+
+    def _arrow_schema(self) -> pa.Schema:
+        return self.schema
+
+    def _arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        return self.batches()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows, up to `batching.ROWS` at a time."""
+        for batch in self.file_batches():
+            yield batch.cast(self.schema)
+
+    def file_batches(self) -> Iterator[pa.RecordBatch]:
+        """The same, as files have them."""
         pa = arrow()
         for columns in self._make():
             arrays = [columns[column.name] for column in self.spec.columns]
@@ -163,36 +131,8 @@ class Table:
                 )
                 for word in self.labels.values()
             ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.file_schema)
 
     def reader(self) -> pa.RecordBatchReader:
         """The batches as pyarrow's reader."""
-        return arrow().RecordBatchReader.from_batches(self.schema, self.batches())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow PyCapsule interface: the batches as a stream."""
-        return self.reader().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        """The Arrow PyCapsule interface: the schema alone."""
-        return self.schema.__arrow_c_schema__()
-
-    def to_arrow(self) -> pa.Table:
-        """All of it as a pyarrow.Table."""
-        return self.reader().read_all()
-
-    def to_pandas(self) -> Any:
-        """All of it as a pandas.DataFrame. Raises MissingExtraError."""
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            raise MissingExtraError("to_pandas() needs pandas: pip install pandas") from None
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """All of it as a polars.DataFrame. Raises MissingExtraError."""
-        try:
-            import polars
-        except ImportError:
-            raise MissingExtraError("to_polars() needs polars: pip install polars") from None
-        return polars.from_arrow(self.to_arrow())
+        return self._arrow_reader()

@@ -8,9 +8,9 @@ import numpy as np
 
 from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.code.plumbing import USER
-from memreplay.export.tables.arrow import numbers
 from memreplay.export.tables.ways import NO_FRAME, group_numbers
 from memreplay.export.tables.words import Words, string_words
+from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.model import Frame
 
 if TYPE_CHECKING:

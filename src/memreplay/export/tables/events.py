@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import memreplay._core as _core
-from memreplay.export.tables.arrow import numbers
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.words import code_words, metadata_words, pool_words
+from memreplay.snapshot.arrow_columns import numbers
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot

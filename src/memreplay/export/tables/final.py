@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import memreplay._core as _core
-from memreplay.export.tables.arrow import numbers, texts, words_array
+from memreplay.export.tables.arrow import texts, words_array
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.words import pool_words, said_words
+from memreplay.snapshot.arrow_columns import numbers
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot

@@ -12,6 +12,6 @@ def write_arrow(table: Table, out: IO[bytes]) -> None:
     """All rows into an open file, not compressed. Raises OSError as the file does."""
     import pyarrow as pa
 
-    with pa.ipc.new_file(out, table.schema) as writer:
-        for batch in table.batches():
+    with pa.ipc.new_file(out, table.file_schema) as writer:
+        for batch in table.file_batches():
             writer.write_batch(batch)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.export.tables.arrow import arrow, arrow_schema
+from memreplay.export.tables.arrow import arrow_schema
 from memreplay.export.tables.making import table
 from memreplay.export.tables.schema import TABLES, table_spec
+from memreplay.snapshot.arrow_columns import arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ class Joined:
             with self.lock:
                 made = table(
                     snapshot, self.table, rules=self.rules, labels=labels, flat=self.is_flat
-                ).batches()
+                ).file_batches()
             while True:
                 with self.lock:
                     batch = next(made, None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from memreplay.export.tables.arrow import arrow, own_words
+from memreplay.export.tables.arrow import own_words
+from memreplay.snapshot.arrow_columns import arrow
 from memreplay.texts import json_inert
 
 if TYPE_CHECKING:
@@ -25,21 +26,21 @@ def write_csv(table: Table, out: IO[bytes]) -> None:
         [
             pa.field(
                 c.name,
-                pa.string() if c.type in ("text", "ids") else table.schema.field(c.name).type,
+                pa.string() if c.type in ("text", "ids") else table.file_schema.field(c.name).type,
             )
             for c in table.spec.columns
         ]
     )
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with pyarrow.csv.CSVWriter(out, flat, write_options=options) as writer:
-        for batch in table.batches():
+        for batch in table.file_batches():
             columns = [_flat(c, batch.column(i)) for i, c in enumerate(table.spec.columns)]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, names=names))
 
 
 def write_ndjson(table: Table, out: IO[bytes]) -> None:
     """A JSON object a row, keys in the table's order, null where there is none."""
-    for batch in table.batches():
+    for batch in table.file_batches():
         out.write(_objects(table, batch, "\n"))
 
 
@@ -47,7 +48,7 @@ def write_json(table: Table, out: IO[bytes]) -> None:
     """One JSON list of the objects of `write_ndjson`."""
     out.write(b"[")
     first = True
-    for batch in table.batches():
+    for batch in table.file_batches():
         if not batch.num_rows:
             continue
         out.write(b"\n" if first else b",\n")

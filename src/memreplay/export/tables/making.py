@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.analysis.selecting.answering import as_snapshot
 from memreplay.export.tables.allocations import allocation_batches, allocation_rows
 from memreplay.export.tables.arrow import Table, spelled
 from memreplay.export.tables.events import event_batches
@@ -41,7 +43,7 @@ def _rows(snap: Snapshot, name: str) -> int:
 
 
 def table(
-    snap: Snapshot,
+    snap: Snapshot | str | os.PathLike[str],
     name: str,
     *,
     rules: tuple[Rule, ...] = DEFAULT_RULES,
@@ -54,9 +56,11 @@ def table(
     `flat`, of the allocations, has function, file and line as columns, so that nothing need be
     joined.
 
-    Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
+    `snap` may be the path of a file. Raises UsageError for a name that there is not,
+    MissingExtraError without pyarrow.
     """
     spec = table_spec(name, flat=flat)
+    opened: Snapshot = as_snapshot(snap)
     own = {column.name for column in spec.columns}
     labels = {
         f"snapshot_{key}" if key in own else key: word for key, word in (labels or {}).items()
@@ -64,14 +68,16 @@ def table(
     about = {
         "memreplay.table": name,
         "memreplay.schema": str(VERSION),
-        "memreplay.file": spelled(snap.file),
-        "memreplay.snapshot": json.dumps(_said(snap), sort_keys=True),
+        "memreplay.file": spelled(opened.file),
+        "memreplay.snapshot": json.dumps(_said(opened), sort_keys=True),
     }
     if name == "allocations":
-        rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
-        return Table(spec, about, rows, lambda: allocation_batches(snap, rules, flat=flat), labels)
+        rows = sum(allocation_rows(opened.replay(device)) for device in opened.devices)
+        return Table(
+            spec, about, rows, lambda: allocation_batches(opened, rules, flat=flat), labels
+        )
     make = _MAKERS[name]
-    return Table(spec, about, _rows(snap, name), lambda: make(snap), labels)
+    return Table(spec, about, _rows(opened, name), lambda: make(opened), labels)
 
 
 def _said(snap: Snapshot) -> dict[str, Any]:

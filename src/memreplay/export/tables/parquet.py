@@ -50,15 +50,15 @@ def write_parquet(table: Table, out: IO[bytes]) -> None:
     deltas = _DELTAS[table.spec.name]
     with pq.ParquetWriter(
         out,
-        table.schema,
+        table.file_schema,
         compression=COMPRESSION,
         compression_level=LEVEL,
         use_dictionary=_leaves(table.spec, deltas),
         column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
         # Of what a reader cuts ranges by: of all columns they cost a fifth of the writing.
-        write_statistics=[name for name in _CUT_BY if name in table.schema.names],
+        write_statistics=[name for name in _CUT_BY if name in table.file_schema.names],
     ) as writer:
-        for batch in table.batches():
+        for batch in table.file_batches():
             # A row group is written with all words of its columns: with many of them, the whole
             # would grow with the square.
             columns = list(map(own_words, batch.columns))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from memreplay.export.tables.arrow import arrow
+from memreplay.snapshot.arrow_columns import arrow
 from memreplay.texts import json_inert
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from memreplay.errors import UsageError
 
 # Raised when a column changes its meaning, its type or its name; a new column does not raise it.
 VERSION = 1
-NEEDS_PYARROW = "tables need pyarrow"
 
 # text: strings in a dictionary. ids: a list of uint32.
 Type = Literal["bool", "int32", "int64", "uint32", "uint64", "text", "ids"]

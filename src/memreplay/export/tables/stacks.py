@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay.analysis.code.plumbing import LIBRARY, USER, ranks
-from memreplay.export.tables.arrow import arrow, numbers
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.words import said_words, string_words
+from memreplay.snapshot.arrow_columns import arrow, numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

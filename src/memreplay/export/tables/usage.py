@@ -10,8 +10,8 @@ import numpy as np
 import memreplay._core as _core
 from memreplay.engine.query._pieces import Pieces
 from memreplay.export.tables import batching
-from memreplay.export.tables.arrow import numbers
 from memreplay.export.tables.batching import slices
+from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.columns import view
 from memreplay.snapshot.model import MEASURES
 

@@ -14,6 +14,7 @@ import pytest
 import memreplay as mr
 from memreplay.errors import LimitError, MissingExtraError
 from memreplay.export.tables import TABLES, arrow
+from memreplay.snapshot.arrow_columns import time_type
 from tests.conftest import ROOT
 
 EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
@@ -22,17 +23,6 @@ EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 @pytest.fixture(scope="module")
 def snap() -> mr.Snapshot:
     return mr.open(EXAMPLE)
-
-
-def test_numbers() -> None:
-    every_other = np.arange(6, dtype=np.uint32)[::2]
-    assert arrow.numbers(every_other).to_pylist() == [0, 2, 4]
-    assert arrow.numbers(np.broadcast_to(np.int64(7), 3)).to_pylist() == [7, 7, 7]
-    missing = arrow.numbers(np.arange(3), np.array([False, True, False]))
-    missing.validate(full=True)
-    assert (missing.to_pylist(), missing.null_count) == ([0, None, 2], 1)
-    assert arrow.numbers(np.array([True, False] * 5)).to_pylist() == [True, False] * 5
-    assert arrow.numbers(np.zeros(0)).to_pylist() == []
 
 
 def test_texts() -> None:
@@ -67,14 +57,17 @@ def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
         assert table.schema.metadata[b"memreplay.table"] == name.encode()
         assert table.schema.metadata[b"memreplay.schema"] == b"1"
         assert table.schema.metadata[b"memreplay.file"] == str(EXAMPLE).encode()
-        for field, column in zip(table.schema, spec.columns, strict=True):
+        for field, stored, column in zip(
+            table.schema, table.file_schema, spec.columns, strict=True
+        ):
             kind = {
                 "text": pa.dictionary(pa.int32(), pa.string()),
                 "ids": pa.list_(pa.field("element", pa.uint32(), nullable=False)),
                 "bool": pa.bool_(),
             }.get(column.type) or pa.type_for_alias(column.type)
-            assert (field.name, field.type) == (column.name, kind)
-            assert field.nullable == column.nullable
+            assert (stored.name, stored.type) == (column.name, kind)
+            assert (field.name, field.type) == (column.name, time_type(column.name) or kind)
+            assert field.nullable == stored.nullable == column.nullable
 
 
 @pytest.mark.parametrize(
