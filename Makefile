@@ -21,6 +21,7 @@ SCALE_ARGS  ?=
 BASE        ?=
 MUTANT_ARGS ?=
 PUBLIC_ARGS ?=
+MAP_ARGS    ?=
 DOCUMENTS   ?=
 EXAMPLE     ?= examples/transformer_step.pkl.gz
 
@@ -45,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas public reprint images build clean
+.PHONY: help demo test test-all bench lint typing gate viewer sanitize threads portable cross fuzz faults memory graphs guided native-coverage scale coverage mutants docs site reference schemas map public reprint images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -144,11 +145,14 @@ site: ## the documentation as a site into build/site, by zensical and by mkdocs-
 reference: $(VENV)/built.stamp ## make docs/reference anew, from the commands and the docstrings
 	$(BIN)/python -m ci.reference
 
-schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md anew, from the records of results
-	$(BIN)/python ci/schemas.py
+schemas: $(VENV)/built.stamp ## JSON schemas into docs/schemas (not committed), and the tables of docs/json.md anew, from the records of results
+	$(BIN)/python -m ci.schemas
+
+map: ## list what each file of src/memreplay does, and what each stage of the engine uses; MAP_ARGS=engine/read
+	@$(PYTHON) ci/map.py $(MAP_ARGS)
 
 public: $(VENV)/built.stamp ## list all that users build on in ci/public.txt; PUBLIC_ARGS=--drop lets something go
-	$(BIN)/python ci/public.py $(PUBLIC_ARGS)
+	$(BIN)/python -m ci.public $(PUBLIC_ARGS)
 
 reprint: $(VENV)/built.stamp ## the console blocks of README.md and docs/ anew, where they no longer match; DOCUMENTS=docs/peak.md
 	$(BIN)/python -m tests.reprint $(DOCUMENTS)

@@ -1,8 +1,8 @@
 """Makes ci/public.txt: all that users build on, a line each, so that a diff shows what changes.
 
-    python ci/public.py            write it; refuses where something that was there is gone
-    python ci/public.py --drop     write it all the same: for what no release had, or a new number
-    python ci/public.py --check    say what differs from what is committed, and exit with 1
+    python -m ci.public            write it; refuses where something that was there is gone
+    python -m ci.public --drop     write it all the same: for what no release had, or a new number
+    python -m ci.public --check    say what differs from what is committed, and exit with 1
 
 docs/versions.md says what is promised of these.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 import sys
 import textwrap
@@ -24,6 +23,7 @@ import click
 import msgspec
 
 import memreplay
+from ci import schemas
 from memreplay import errors
 from memreplay.commands.app import app
 from memreplay.commands.shared import errors as command_errors
@@ -32,7 +32,6 @@ from memreplay.export.tables import schema as tables
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTED = ROOT / "ci" / "public.txt"
-SCHEMAS = ROOT / "docs" / "schemas"
 LIBRARY = ROOT / "docs" / "library.md"
 HEAD = "# What users build on; `make public` makes it, docs/versions.md says what is promised.\n"
 # What a line is about: its first words. What follows may not change, either.
@@ -318,8 +317,7 @@ def json_schemas() -> Iterator[str]:
     """Schemas with their records, and each record's keys once."""
     keys: dict[str, str] = {}
     lines = []
-    for path in sorted(SCHEMAS.glob("*.json")):
-        schema = json.loads(path.read_text(encoding="utf-8"))
+    for _, schema in sorted(schemas.made().items()):
         records = schema.get("$defs", {})
         lines.append(f"schema {schema['title']} {' '.join(sorted(records))}".rstrip())
         for record, part in {schema["title"]: schema, **records}.items():

@@ -1,7 +1,9 @@
 """Makes docs/schemas and the tables of docs/json.md from the records of results.
 
-    python ci/schemas.py            write them
-    python ci/schemas.py --check    say what differs from what is committed, and exit with 1
+    python -m ci.schemas            write them
+    python -m ci.schemas --check    say if the tables aren't what the records say, and exit with 1
+
+The schemas aren't committed: the documentation site is built with them.
 
 A report is a record with the tag `schema`. What a field means is the string below it; a field
 without one means what memreplay.commands.shared.fields says of that name.
@@ -14,10 +16,12 @@ import importlib
 import inspect
 import json
 import re
+import shutil
 import sys
 import typing
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -47,28 +51,42 @@ LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 
 def main() -> int:
     """Write all that differs, or name it."""
-    differing = [path for path, text in made().items() if _text(path) != text]
-    for path in differing:
-        if "--check" in sys.argv[1:]:
-            name = path.relative_to(ROOT)
-            sys.stdout.write(f"{name} is not what the records say: make schemas\n")
-        else:
-            path.write_text(made()[path], encoding="utf-8")
-    return int(bool(differing) and "--check" in sys.argv[1:])
+    if "--check" in sys.argv[1:]:
+        if _text(PAGE) != made_page():
+            sys.stdout.write(f"{PAGE.relative_to(ROOT)} isn't what the records say: make schemas\n")
+            return 1
+        return 0
+    shutil.rmtree(SCHEMAS, ignore_errors=True)
+    SCHEMAS.mkdir()
+    for name, schema in made().items():
+        text = json.dumps(schema, indent=2, ensure_ascii=False)
+        (SCHEMAS / name).write_text(f"{text}\n", encoding="utf-8")
+    PAGE.write_text(made_page(), encoding="utf-8")
+    return 0
 
 
-def made() -> dict[Path, str]:
-    """Every file that is made, and what should be in it."""
-    reports = {name_of(report): report for report in find_reports()}
-    schemas = {name: schema_of(report) for name, report in reports.items()}
-    files = {
-        SCHEMAS / f"{name.removeprefix('memreplay.').replace('/', '-')}.json": json.dumps(
-            unlinked(schema), indent=2, ensure_ascii=False
-        )
-        + "\n"
-        for name, schema in schemas.items()
+@cache
+def _reports() -> dict[str, type[Record]]:
+    return {name_of(report): report for report in find_reports()}
+
+
+@cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    return {name: schema_of(report) for name, report in _reports().items()}
+
+
+@cache
+def made() -> dict[str, dict[str, Any]]:
+    """The schemas by the names of their files: `peak-1.json`."""
+    return {
+        f"{name.removeprefix('memreplay.').replace('/', '-')}.json": unlinked(schema)
+        for name, schema in _schemas().items()
     }
-    return {**files, PAGE: page(_text(PAGE), schemas, homes_of(reports))}
+
+
+def made_page() -> str:
+    """The page with its tables as the records say."""
+    return page(_text(PAGE), _schemas(), homes_of(_reports()))
 
 
 def _text(path: Path) -> str:

@@ -75,8 +75,12 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "make mutants": SCRIPTS,
     },
     "docs/architecture.md": {
-        "path, URL, bytes, file object": DRAWING,
+        "bytes ─io→ window": DRAWING,
+        "make map": SCRIPTS,
         "errors": DRAWING,
+    },
+    "docs/engine.md": {
+        "path, URL, bytes, file object": DRAWING,
         "[list, MARK, items …, new]": DRAWING,
     },
     "docs/dryrun.md": {"pip install --no-deps torch": INSTALLS},

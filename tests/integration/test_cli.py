@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 
 import memreplay
+from ci.schemas import made
 from tests import build, oracle, oracle_measures
 from tests.conftest import ROOT
 from tests.kineto import Kineto
@@ -48,7 +49,7 @@ def example() -> Any:
 
 
 def schema(name: str) -> Any:
-    return json.loads((ROOT / "docs" / "schemas" / f"{name}-1.json").read_text())
+    return made()[f"{name}-1.json"]
 
 
 @pytest.mark.parametrize("by", ["stack", "line", "file", "function"])

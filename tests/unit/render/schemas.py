@@ -1,18 +1,17 @@
-"""Checks a result against a JSON schema of docs/schemas, and the schema against the result."""
+"""Checks a result against its JSON schema (ci/schemas.py), and the schema against the result."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import jsonschema
 
-from tests.conftest import ROOT
+from ci.schemas import made
 
 
 def check_against(schema_name: str, result: object) -> None:
     """Assert that `result` is valid, with no key that the schema does not describe."""
-    schema = json.loads((ROOT / "docs" / "schemas" / schema_name).read_text(encoding="utf-8"))
+    schema = made()[schema_name]
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(result)
     _assert_described(result, schema, schema.get("$defs", {}), schema_name)

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/allocations, against docs/schemas/allocations-1.json."""
+"""Tests of the JSON of commands/allocations, against its JSON schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/at, against docs/schemas/at-1.json."""
+"""Tests of the JSON of commands/at, against its JSON schema."""
 
 from __future__ import annotations
 

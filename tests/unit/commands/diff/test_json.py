@@ -1,4 +1,4 @@
-"""Tests of the JSON of memreplay diff, against docs/schemas/diff-1.json."""
+"""Tests of the JSON of memreplay diff, against its JSON schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the JSON of memreplay diff of two folders, against docs/schemas/diff_ranks-1.json."""
+"""Tests of the JSON of memreplay diff of two folders, against its JSON schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of commands/export/lines.py, against docs/schemas/export-1.json."""
+"""Tests of commands/export/lines.py, against their JSON schema."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import jsonschema
 import pytest
 
 import memreplay as mr
+from ci.schemas import made
 from memreplay.commands.export import lines as dump
 from memreplay.commands.export.lines import render_dump
 from tests import build
 from tests.build import Snapshot, SnapshotBuilder
-from tests.conftest import ROOT
 from tests.dumped import expected_tables, read_dump
 
 STACK = [("naïve 训练", "/data/ü.py", 7), ("main", "a.py", 1)]
@@ -89,7 +89,7 @@ def test_ndjson() -> None:
 
 
 def test_the_schema_describes_every_line() -> None:
-    schema = json.loads((ROOT / "docs/schemas/export-1.json").read_text(encoding="utf-8"))
+    schema = made()["export-1.json"]
     jsonschema.Draft202012Validator.check_schema(schema)
     rules = {
         rule["properties"].get("table", {}).get("const", "header"): rule

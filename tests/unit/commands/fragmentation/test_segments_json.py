@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/segments, against docs/schemas/segments-1.json."""
+"""Tests of the JSON of commands/segments, against its JSON schema."""
 
 from __future__ import annotations
 

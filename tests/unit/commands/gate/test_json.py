@@ -1,4 +1,4 @@
-"""Tests of the JSON of memreplay gate, against docs/schemas/gate-1.json."""
+"""Tests of the JSON of memreplay gate, against its JSON schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/leaks, against docs/schemas/leaks-1.json."""
+"""Tests of the JSON of commands/leaks, against its JSON schema."""
 
 from __future__ import annotations
 

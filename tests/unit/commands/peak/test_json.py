@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/peak, against docs/schemas/peak-1.json."""
+"""Tests of the JSON of commands/peak, against its JSON schema."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 import memreplay as mr
+from ci.schemas import made
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
@@ -18,7 +19,7 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.errors import MemreplayError
 from memreplay.render.record_json import render_json
 from tests import build
-from tests.conftest import ROOT, SNAPSHOTS
+from tests.conftest import SNAPSHOTS
 from tests.unit.commands.report.test_find import two_devices
 from tests.unit.render.schemas import check_against
 
@@ -40,8 +41,7 @@ def check(data: Any) -> dict[str, Any]:
             want = {one["device"]: one for one in json.loads(command(mr.open(data)))["devices"]}
         except MemreplayError:
             want = {}
-        path = ROOT / "docs" / "schemas" / f"{name}-1.json"
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        whole = made()[f"{name}-1.json"]
         parts = {"$defs": whole.get("$defs", {})}
         schema = {**whole["properties"]["devices"]["items"], **parts}
         for device in found["devices"]:

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/steps, against docs/schemas/steps-1.json."""
+"""Tests of the JSON of commands/steps, against its JSON schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the JSON of commands/summary, against docs/schemas/summary-1.json."""
+"""Tests of the JSON of commands/summary, against its JSON schema."""
 
 from __future__ import annotations
 
