@@ -1,35 +1,56 @@
-"""What each tool is asked, as records: their JSON Schemas are made of these, and arguments read."""
+"""What each tool is asked: the options of the command of its name, of which the JSON Schemas are
+made, and by which arguments are read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, json
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, defstruct, json
 
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.steps.records import StepOptions
+from memreplay.commands.diff.find import DiffOptions
+from memreplay.commands.fragmentation.find import FragmentationOptions
+from memreplay.commands.leaks.find import LeaksOptions
+from memreplay.commands.mcp.patterns import checked_pattern
+from memreplay.commands.oom.find import OomOptions
+from memreplay.commands.report.find import ReportOptions
+from memreplay.commands.shared.source import Reading
+from memreplay.commands.simulate.changing import Changing
+from memreplay.commands.simulate.find import SimulateOptions
+from memreplay.declared import Field, built, declared
 from memreplay.errors import UsageError
 
-# A description is there where the name does not say it: all of them are read with every request.
-Top = Annotated[int, Meta(ge=0, le=2**31 - 1, description="rows; 0: all")]
-By = Annotated[
-    str,
-    Meta(
-        description="stack (default), function, file, module, category, phase, annotation, stream,"
-        " pool, size; several: category,file"
+# In place of an option's own words: all of them are read with every request, so they are few, and
+# none where the name says it.
+WORDS = {
+    "top": "rows; 0: all",
+    "by": (
+        "stack (default), function, file, module, category, phase, annotation, stream, pool, size;"
+        " several: category,file"
     ),
-]
-ByToo = Annotated[str, Meta(description="as in peak")]
-When = Annotated[
-    str,
-    Meta(
-        description="peak, peak:2, oom, end, step:3, 1200 (event), 1.5s, an annotation (NAME:peak)"
-    ),
-]
-WhenToo = Annotated[str, Meta(description="as in at")]
-Size = Annotated[str, Meta(description="as 80GiB")]
-Pattern = Annotated[str, Meta(description="regex on file:line or function")]
-Measure = Literal["requested", "held", "active", "allocated", "reserved"]
+    "at": "peak, peak:2, oom, end, step:3, 1200 (event), 1.5s, an annotation (NAME:peak)",
+    "total_memory": "as 80GiB",
+    "include": "regex on file:line or function",
+    "exclude": "likewise, left out",
+    "measure": "",
+    "device": "",
+    "salvage": "",
+    "windows": "equal parts in place of steps",
+    "oom": "which failed request; 0: all",
+    "set": "as PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True",
+    "search": "try some 30 settings",
+    "scale": "of the chosen allocations' sizes; 0: none",
+    "category": "chosen: activations",
+    "step_annotation": "what a step is, else found",
+    "period": "or so many events",
+}
+_PATTERNS = ("include", "exclude")
+_MOST = {int: 2**31 - 1}
+# Where another tool says it.
+_SAID = {"by": "as in peak", "at": "as in at", "include": "as in peak"}
 
 
 class Nothing(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -50,99 +71,119 @@ class OfFile(Nothing, kw_only=True):
     salvage: bool = False
 
 
-class OfDevice(OfFile, kw_only=True):
-    """Of one device of it, or all."""
-
-    device: int | UnsetType = UNSET
-
-
-class ReportArguments(OfDevice, kw_only=True):
-    """`report`."""
-
-    total_memory: Size | UnsetType = UNSET
-
-
-class Chosen(OfDevice, kw_only=True):
-    """What alone counts, and in which groups."""
-
-    by: By | UnsetType = UNSET
-    top: Top = 5
-    measure: Measure = "requested"
-    include: Pattern | UnsetType = UNSET
-    exclude: str | UnsetType = UNSET
-
-
-class AtArguments(Chosen, kw_only=True):
-    """`at`."""
-
-    when: When
-    by: ByToo | UnsetType = UNSET
-
-
-class DiffArguments(Nothing, kw_only=True):
-    """`diff`."""
+class OfTwo(Nothing, kw_only=True):
+    """Two snapshots."""
 
     base: str
     new: str
-    when: WhenToo = "peak"
-    by: ByToo | UnsetType = UNSET
-    top: Top = 8
-    measure: Measure = "requested"
-    device: int | UnsetType = UNSET
     salvage: bool = False
 
 
-class LeaksArguments(OfDevice, kw_only=True):
-    """`leaks`."""
-
-    by: ByToo | UnsetType = UNSET
-    top: Top = 3
-    windows: (
-        Annotated[int, Meta(ge=5, le=4096, description="equal parts in place of steps")] | UnsetType
-    ) = UNSET
-    total_memory: Size | UnsetType = UNSET
-
-
-class OomArguments(OfDevice, kw_only=True):
-    """`oom`."""
-
-    oom: Annotated[int, Meta(ge=1, description="which failed request")] = 1
-    by: ByToo | UnsetType = UNSET
-    top: Top = 3
-    total_memory: Size | UnsetType = UNSET
-
-
-class FragmentationArguments(OfDevice, kw_only=True):
-    """`fragmentation`."""
-
-    when: WhenToo | UnsetType = UNSET
-    top: Top = 5
-
-
-class SimulateArguments(OfDevice, kw_only=True):
-    """`simulate`."""
-
-    settings: Annotated[
-        str, Meta(description="as PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True")
-    ] = ""
-    total_memory: Size | UnsetType = UNSET
-    search: Annotated[bool, Meta(description="try some 30 settings")] = False
-    scale: (
-        Annotated[
-            float, Meta(ge=0, le=1000, description="of the chosen allocations' sizes; 0: none")
-        ]
-        | UnsetType
-    ) = UNSET
-    category: Annotated[str, Meta(description="chosen: activations")] | UnsetType = UNSET
-    include: Annotated[str, Meta(description="chosen: regex")] | UnsetType = UNSET
+def made(
+    base: type[Nothing],
+    *parts: tuple[type[Struct], str],
+    said: tuple[str, ...] = (),
+    **defaults: Any,
+) -> Any:
+    """A record of arguments: more options than `base` has, each of a record that declares it, by
+    the names of their fields. `said` are those whose words another tool has."""
+    fields: list[tuple[str, Any, Any]] = []
+    options: dict[str, Field] = dict(getattr(base, "options", {}))
+    for record, names in parts:
+        found = {field.name: field for field in declared(record)}
+        for name in names.split():
+            field = found[name]
+            argument = field.flag.removeprefix("--").replace("-", "_")
+            options[argument] = field
+            words = _SAID[argument] if argument in said else WORDS.get(argument, field.opt.brief)
+            default = defaults.get(name, field.default)
+            fields.append((argument, *_typed(field, words, default)))
+    return defstruct(
+        "Arguments",
+        fields,
+        bases=(base,),
+        namespace={"options": options},
+        module=__name__,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
 
 
-class StepsArguments(OfDevice, kw_only=True):
-    """`steps`."""
+def _typed(field: Field, words: str, default: Any) -> tuple[Any, Any]:
+    """The type of an argument, and its default."""
+    opt = field.opt
+    kind: Any = str if opt.parse or field.many else field.kind
+    bounds: dict[str, Any] = {}
+    if kind in (int, float):
+        bounds = {"ge": opt.least, "le": _MOST.get(kind) if opt.most is None else opt.most}
+    meta = Meta(description=words or None, **bounds)
+    kind = Annotated[kind, meta] if words or bounds else kind
+    if default in (None, (), ""):
+        return kind | UnsetType, UNSET
+    return kind, default
 
-    annotation: Annotated[str, Meta(description="what a step is, else found")] = ""
-    period: Annotated[int, Meta(ge=0, description="or so many events")] = 0
-    top: Top = 8
+
+def given(arguments: Any, record: type[Struct]) -> Any:
+    """The record of options that the arguments fill. Raises UsageError that names an argument whose
+    text is wrong."""
+    names = {field.name for field in declared(record)}
+    return built(
+        record,
+        {
+            field.name: _value(name, field, value)
+            for name, field in arguments.options.items()
+            if field.name in names and (value := getattr(arguments, name)) is not UNSET
+        },
+    )
+
+
+def _value(name: str, field: Field, value: Any) -> Any:
+    if name in _PATTERNS:
+        value = checked_pattern(name, value)
+    try:
+        found = field.opt.parse(value) if field.opt.parse else value
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+    return found if not field.many or field.opt.joined else (found,)
+
+
+DEVICE = (Reading, "device")
+CHOSEN = (Selection, "by top measure include exclude")
+
+ReportArguments = made(OfFile, DEVICE, (ReportOptions, "total_memory"))
+Chosen = made(OfFile, DEVICE, CHOSEN, top=5)
+DiffArguments = made(
+    OfTwo, DEVICE, (DiffOptions, "at"), (Selection, "by top measure"), said=("by", "at"), top=8
+)
+LeaksArguments = made(
+    OfFile,
+    DEVICE,
+    (LeaksOptions, "windows total_memory"),
+    (Selection, "by top"),
+    said=("by",),
+    top=3,
+)
+OomArguments = made(
+    OfFile, DEVICE, (OomOptions, "number total_memory"), (Selection, "by top"), said=("by",), top=3
+)
+FragmentationArguments = made(
+    OfFile, DEVICE, (FragmentationOptions, "at"), (Selection, "top"), said=("at",), top=5
+)
+SimulateArguments = made(
+    OfFile,
+    DEVICE,
+    (SimulateOptions, "settings total_memory search"),
+    (Changing, "scale category"),
+    (Selection, "include"),
+    said=("include",),
+)
+StepsArguments = made(OfFile, DEVICE, (StepOptions, "annotation period"), (Selection, "top"), top=8)
+
+
+class AtArguments(made(OfFile, DEVICE, CHOSEN, said=("by", "include"), top=5), kw_only=True):  # type: ignore[misc, call-arg]
+    """`at`."""
+
+    when: Annotated[str, Meta(description=WORDS["at"])]
 
 
 class SqlArguments(OfFile, kw_only=True):

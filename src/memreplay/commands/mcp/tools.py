@@ -30,7 +30,7 @@ class Tool(Struct, frozen=True):
     """What a tool is for, what it is asked, and who answers it."""
 
     description: str
-    arguments: type[asked.Nothing]
+    arguments: Any
     answer: Callable[[Any, Asking], list[CompactLine]] | None = None
 
 

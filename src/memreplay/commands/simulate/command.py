@@ -13,6 +13,7 @@ from memreplay.commands.shared.output import Force, byte_output, check_output, w
 from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.showing import Shown, text_of
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.commands.simulate.changing import Changing
 from memreplay.commands.simulate.find import SimulateOptions, report_of, simulations
 from memreplay.commands.simulate.result import SimulateReport
 from memreplay.commands.simulate.text import simulate_document
@@ -22,69 +23,10 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from memreplay.analysis.selecting.selection import Filters
-    from memreplay.analysis.simulating.editing import Change
     from memreplay.snapshot.simulated import Simulated
     from memreplay.snapshot.snapshot import Snapshot
 
 DOES_NOT_FIT = 1
-
-
-class Changing(Options, frozen=True):
-    """What to change of the program itself, and of which allocations besides the filters."""
-
-    scale: Annotated[
-        float | None,
-        Opt(
-            "Multiply the sizes of the chosen allocations by this: 0.5 for half the batch.",
-            "FACTOR",
-            least=0,
-            most=1000,
-            brief="Scale the chosen allocations: 0.5 for half.",
-        ),
-    ] = None
-    leave_out: Annotated[bool, Opt("Leave the chosen allocations out.")] = False
-    checkpoint: Annotated[
-        bool,
-        Opt(
-            "Free the chosen allocations at once, and make them again when they are needed.",
-            brief="Free them at once, make them again later.",
-        ),
-    ] = False
-    category: Annotated[
-        tuple[str, ...],
-        Opt(
-            "Choose the allocations of this category (memreplay help categories). Repeat for"
-            " several.",
-            "NAME",
-            brief="Choose the allocations of this category.",
-        ),
-    ] = ()
-
-    def change(self, filters: Filters | None) -> Change | None:
-        """The change of the program; None for nothing. Raises UsageError for what makes no sense
-        together."""
-        chosen = bool(self.category) or filters is not None
-        asked = (self.scale is not None) + self.leave_out + self.checkpoint
-        if not asked:
-            if chosen:
-                raise UsageError(
-                    "what to do with the chosen allocations? give --scale, --leave-out or"
-                    " --checkpoint"
-                )
-            return None
-        if asked > 1:
-            raise UsageError("--scale, --leave-out and --checkpoint exclude each other")
-        if not chosen and self.scale is None:
-            raise UsageError(
-                "choose allocations, as by --category activations or --include model.py"
-            )
-        from memreplay.analysis.simulating.editing import Change  # late: it loads NumPy
-
-        factor = 0.0 if self.leave_out else 1.0 if self.scale is None else self.scale
-        return Change(
-            factor=factor, twice=self.checkpoint, filters=filters, categories=self.category
-        )
 
 
 class Saving(Options, frozen=True):

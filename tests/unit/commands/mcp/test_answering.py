@@ -112,7 +112,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
         ),
         (
             "diff",
-            {"base": GPT, "new": DEEPER, "when": "end", "by": "file", "top": 2},
+            {"base": GPT, "new": DEEPER, "at": "end", "by": "file", "top": 2},
             lambda: diff_document(
                 mr.diff(opened(GPT), opened(DEEPER), at=When("end"), by="file", top=2)
             ),
@@ -152,14 +152,14 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
         ),
         (
             "fragmentation",
-            {"file": OOM, "when": "end", "top": 1},
+            {"file": OOM, "at": "end", "top": 1},
             lambda: fragmentation_document(
                 mr.fragmentation(opened(OOM), at=When("end"), top=1, fold=True)
             ),
         ),
         (
             "simulate",
-            {"file": OOM, "settings": "expandable_segments:True", "total_memory": "800MiB"},
+            {"file": OOM, "set": "expandable_segments:True", "total_memory": "800MiB"},
             lambda: simulate_document(
                 mr.simulate(
                     opened(OOM), settings="expandable_segments:True", total_memory=800 << 20
@@ -194,7 +194,7 @@ FILTERS = Filters(include=("model.py",), exclude=("gelu",))
         ),
         (
             "steps",
-            {"file": LEAKY, "annotation": "ProfilerStep"},
+            {"file": LEAKY, "step_annotation": "ProfilerStep"},
             lambda: steps_document(mr.steps(opened(LEAKY), annotation="ProfilerStep"), top=8),
         ),
     ],
@@ -213,16 +213,17 @@ def test_sql(asking: Asking) -> None:
 @pytest.mark.parametrize(
     "tool, given, said",
     [
-        ("peak", {"by": "color"}, "by: 'color' is not one of stack, frame, "),
+        ("peak", {"by": "color"}, "by: 'color' is not one of stack, "),
         ("at", {"when": "1200x"}, "when: "),
         ("oom", {"total_memory": "much"}, "total_memory: "),
         ("leaks", {"total_memory": "0B"}, "total_memory: '0B' is too small here"),
-        ("simulate", {"include": "x"}, "what to do with the chosen allocations? give scale"),
-        ("simulate", {"category": "x"}, "what to do with the chosen allocations? give scale"),
+        ("simulate", {"include": "x"}, "what to do with the chosen allocations? give --scale"),
+        ("simulate", {"category": "x"}, "what to do with the chosen allocations? give --scale"),
         ("peak", {"include": "(a|a)*$"}, "include: a group that repeats"),
         ("at", {"when": "end", "exclude": "(a|a)*$"}, "exclude: a group that repeats"),
         ("simulate", {"include": "(a|a)*$", "scale": 2}, "include: a group that repeats"),
         ("peak", {"top": 10**30}, "top: "),
+        ("peak", {"include": "["}, "include: '[' is not a regular expression: "),
     ],
 )
 def test_wrong_values(asking: Asking, tool: str, given: dict[str, Any], said: str) -> None:
@@ -237,10 +238,9 @@ def test_wrong_values(asking: Asking, tool: str, given: dict[str, Any], said: st
     [
         ("peak", {"device": 7}, f"{OOM}: no device 7; this snapshot has: 0"),
         ("at", {"when": "nothing"}, f"{OOM}: "),
-        ("peak", {"include": "["}, f"{OOM}: "),
         ("oom", {"oom": 9}, f"{OOM}: "),
         ("steps", {}, f"{OOM}: "),
-        ("simulate", {"settings": "nonsense:1"}, f"{OOM}: "),
+        ("simulate", {"set": "nonsense:1"}, f"{OOM}: "),
         ("simulate", {"scale": 2, "category": "nothing"}, f"{OOM}: "),
     ],
 )
