@@ -116,6 +116,30 @@ def test_a_call_gives_what_the_command_writes(name: str) -> None:
     assert "\n" not in mr.to_json(record, indent=None)
 
 
+# The command shows more groups than it asks for, or a line above them.
+SHOWN_OTHERWISE = ("gate", "segments")
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in SHOWN_OTHERWISE])
+def test_a_result_is_printed_as_the_command_shows_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask, file, options = ASKED[name]
+    print(ask(mr.open(file)))
+    files = [STEP, file] if name == "diff" else [file]
+    result = command_runner().invoke(app, [name, *files, *options.split()])
+    assert capsys.readouterr().out == result.stdout
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_result_is_a_line_at_a_prompt_and_html_in_a_notebook(name: str) -> None:
+    ask, file, _ = ASKED[name]
+    record = ask(mr.open(file))
+    assert "\n" not in repr(record)
+    assert len(str(record).splitlines()) > 5
+    assert record._repr_html_().startswith("<div>\n<p><strong>")
+
+
 def test_a_baseline_is_the_file_that_the_command_writes(snap: mr.Snapshot, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     command_runner().invoke(app, ["gate", STEP, "--save-base", str(path)])

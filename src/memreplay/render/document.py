@@ -1,10 +1,15 @@
-"""The tiny document that text reports are made of: headings, pairs, tables and notes, no layout."""
+"""The tiny document that text reports are made of: headings, pairs, tables and notes, no layout;
+and the base of results, which are printed as one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+
+from memreplay.snapshot.record import Record
+
+PIPE_WIDTH = 100  # of lines that are not for a terminal
 
 if TYPE_CHECKING:
     from memreplay.analysis.code.naming import Name
@@ -119,3 +124,21 @@ class Picture(Struct, frozen=True):
 
 Block = Heading | Pairs | Table | Beside | Picture | Note
 Document = tuple[Block, ...]
+
+
+class Answer(Record, frozen=True):
+    """A whole result. `print` writes the text that its command writes, and a notebook shows it."""
+
+    def document(self) -> Document:
+        """The report in headings, tables and notes, as the text and the HTML are made of it."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from memreplay.render.plain import render_plain  # late: most results are not printed
+
+        return render_plain(self.document(), width=PIPE_WIDTH)
+
+    def _repr_html_(self) -> str:
+        from memreplay.render.html import render_html  # late: it's for notebooks
+
+        return render_html(self.document())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.selecting.selection import Filters
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import AllocationsSort, By, Exactness, Group, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -204,7 +205,7 @@ class DeviceAllocations(OfBackend, frozen=True, kw_only=True):
 
 
 class AllocationsReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.allocations/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.allocations/1"
 ):
     """What `memreplay allocations` found."""
 
@@ -221,3 +222,8 @@ class AllocationsReport(
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceAllocations, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.allocations.text import allocations_document
+
+        return allocations_document(self)

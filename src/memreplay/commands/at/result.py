@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from memreplay.analysis.caught.records import RulesCaught
 from memreplay.analysis.moments.records import DeviceStages
 from memreplay.analysis.selecting.selection import Filters
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import (
     By,
     Coded,
@@ -127,7 +128,7 @@ class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
     """With `--rules`: what each rule of categories caught."""
 
 
-class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):
+class AtReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):
     """What `memreplay at` found."""
 
     file: str
@@ -144,3 +145,8 @@ class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     """One for each moment and device, in the order of the moments."""
     annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
     """With `--annotations`: one for each device."""
+
+    def document(self) -> Document:
+        from memreplay.commands.at.text import at_document
+
+        return at_document(self)

@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.diff.result import DiffReport
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, Exactness, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
@@ -70,7 +71,7 @@ class Spread(Record, frozen=True, kw_only=True):
 
 
 class RanksReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff_ranks/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff_ranks/1"
 ):
     """What `memreplay diff` of two folders found: a rank each that both have."""
 
@@ -105,3 +106,8 @@ class RanksReport(
     """The rank whose groups follow; null if it could not be read."""
     detail: DiffReport | None
     """The diff of its two files, on the device that it is compared by."""
+
+    def document(self) -> Document:
+        from memreplay.commands.diff.ranks_text import ranks_document
+
+        return ranks_document(self)

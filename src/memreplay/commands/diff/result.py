@@ -8,6 +8,7 @@ from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Phase, Side, Status
 from memreplay.analysis.groups.kinds import CategoriesSource
 from memreplay.analysis.selecting.selection import Filters
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, EventRange, MeasureName, When
 from memreplay.snapshot.record import Record
 
@@ -72,7 +73,7 @@ class DeviceDiff(Record, frozen=True, kw_only=True):
     `--all` only."""
 
 
-class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff/1"):
+class DiffReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff/1"):
     """What `memreplay diff` found: a device each that both snapshots have."""
 
     text_only = ("ranges", "all_frames", "mixed", "fewer")
@@ -113,3 +114,8 @@ class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """The file that has fewer frames than the other."""
     mixed: bool = False
     """Whether the groups of one of the two were recorded, and are guessed all the same."""
+
+    def document(self) -> Document:
+        from memreplay.commands.diff.text import diff_document
+
+        return diff_document(self)

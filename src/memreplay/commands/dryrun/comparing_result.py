@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.commands.dryrun.result import DryrunReport
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
 
 
@@ -18,9 +19,14 @@ class ComparedRun(Record, frozen=True):
 
 
 class DryrunComparison(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun-comparison/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun-comparison/1"
 ):
     """What `memreplay dryrun --compare` found: the same program, run once for each."""
 
     runs: tuple[ComparedRun, ...]
     """In the order in which they were asked for."""
+
+    def document(self) -> Document:
+        from memreplay.commands.dryrun.comparing import comparison_document
+
+        return comparison_document(self)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from memreplay.commands.oom.result import DeviceOoms
 from memreplay.commands.peak.result import DevicePeak
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
 
 Outcome = Literal["ended", "out_of_memory", "failed", "killed", "timed_out", "interrupted"]
@@ -103,7 +104,7 @@ class Unknown(Record, frozen=True):
     """How often it was asked."""
 
 
-class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
+class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
     """What `memreplay dryrun` found."""
 
     text_only = ("replaced", "stopped_by", "older")
@@ -165,3 +166,8 @@ class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="m
     """The signal that ended the run, but for Ctrl-C's; 0 for none."""
     older: tuple[str, ...] = ()
     """Snapshots of earlier runs that lie beside those of this one."""
+
+    def document(self) -> Document:
+        from memreplay.commands.dryrun.text import dryrun_document
+
+        return dryrun_document(self)

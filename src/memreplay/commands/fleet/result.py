@@ -10,6 +10,7 @@ from memreplay.analysis.comparing.records import DiffRow
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.diff.ranks_result import Spread
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -270,7 +271,7 @@ class UnlistedFolder(Record, frozen=True, kw_only=True):
     """Why, on one line."""
 
 
-class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fleet/1"):
+class FleetReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fleet/1"):
     """What `memreplay fleet` found: a rank each for all files, and what they are together."""
 
     source: str
@@ -326,3 +327,8 @@ class FleetReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     """Whether all that was read is exact."""
     trusted: bool
     """Whether all of it can be trusted, and all was read and listed."""
+
+    def document(self) -> Document:
+        from memreplay.commands.fleet.text import fleet_document
+
+        return fleet_document(self)

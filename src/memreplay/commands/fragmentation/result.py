@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.groups.records import Blocker, Kind, MapSums
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import By, Exactness
 from memreplay.snapshot.record import Record
@@ -159,7 +160,7 @@ class DeviceFragmentation(DeviceCourse, frozen=True, kw_only=True):
 
 
 class FragmentationReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fragmentation/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.fragmentation/1"
 ):
     """What `memreplay fragmentation` found."""
 
@@ -174,3 +175,8 @@ class FragmentationReport(
     devices: tuple[DeviceFragmentation, ...]
     asked: bool = False
     """Whether a moment was asked for."""
+
+    def document(self) -> Document:
+        from memreplay.commands.fragmentation.text import fragmentation_document
+
+        return fragmentation_document(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, Frame, Group, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -116,7 +117,7 @@ class DeviceSegments(OfBackend, frozen=True, kw_only=True):
 
 
 class SegmentsReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.segments/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.segments/1"
 ):
     """What `memreplay fragmentation --segments` found."""
 
@@ -124,3 +125,8 @@ class SegmentsReport(
     truncated: bool
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSegments, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.fragmentation.segments_text import segments_document
+
+        return segments_document(self)

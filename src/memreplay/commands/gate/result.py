@@ -6,6 +6,7 @@ from typing import Literal
 
 from memreplay.analysis.code.native import FramesKept
 from memreplay.analysis.comparing.records import LimitKind, Phase
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
@@ -180,7 +181,7 @@ class GatedFile(Record, frozen=True, kw_only=True):
     """Which events the base and this are of, where these are others."""
 
 
-class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.gate/1"):
+class GateReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.gate/1"):
     """What `memreplay gate` found."""
 
     passed: bool
@@ -199,3 +200,8 @@ class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """Numbers between 0 and the last rank that no file has, where the files' names tell ranks."""
     dumps_choice: str = ""
     """Which of several dumps of each rank were judged, in words; empty if there was no choice."""
+
+    def document(self) -> Document:
+        from memreplay.commands.gate.text import gate_document
+
+        return gate_document(self)

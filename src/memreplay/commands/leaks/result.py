@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.steps.records import StepSource
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, Coded, Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -141,7 +142,7 @@ class DeviceLeaks(OfBackend, frozen=True, kw_only=True):
         return bool(self.leaks_total or self.whole_bytes_per_step)
 
 
-class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.leaks/1"):
+class LeaksReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.leaks/1"):
     """What `memreplay leaks` found."""
 
     file: str
@@ -162,3 +163,8 @@ class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     judged: bool
     """Whether the steps of any device are enough to tell."""
     devices: tuple[DeviceLeaks, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.leaks.text import leaks_document
+
+        return leaks_document(self)

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.selecting.selection import Filters
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend, When
 from memreplay.snapshot.record import Record
 
@@ -97,7 +98,7 @@ class DeviceModules(OfBackend, frozen=True, kw_only=True):
 
 
 class ModulesReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.modules/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.modules/1"
 ):
     """What `memreplay modules` found."""
 
@@ -115,3 +116,8 @@ class ModulesReport(
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceModules, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.modules.text import modules_document
+
+        return modules_document(self)

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from memreplay.analysis.groups.asking import Asker
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.groups.records import Blocker, Kind
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, OfBackend, Part, Parted
 from memreplay.snapshot.record import Record
 
@@ -232,7 +233,7 @@ class DeviceOoms(OfBackend, frozen=True, kw_only=True):
     """All of them, whatever `--oom` says."""
 
 
-class OomReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.oom/1"):
+class OomReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.oom/1"):
     """What `memreplay oom` found."""
 
     text_only = ("chosen",)
@@ -244,3 +245,8 @@ class OomReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memr
     devices: tuple[DeviceOoms, ...]
     chosen: int = 1
     """The number of the event to tell in detail; 0 for all."""
+
+    def document(self) -> Document:
+        from memreplay.commands.oom.text import oom_document
+
+        return oom_document(self)

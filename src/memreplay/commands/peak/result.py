@@ -10,6 +10,7 @@ from memreplay.analysis.caught.records import RulesCaught
 from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.steps.records import StepAt
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import (
     By,
     Exactness,
@@ -20,7 +21,6 @@ from memreplay.snapshot.model import (
     Parted,
     PeakPoint,
 )
-from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
@@ -79,7 +79,7 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     """The annotations that are open at the peak, the outermost first."""
 
 
-class PeakReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.peak/1"):
+class PeakReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.peak/1"):
     """What `memreplay peak` found: a device each that has events or segments."""
 
     file: str
@@ -91,3 +91,8 @@ class PeakReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DevicePeak, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.peak.text import peak_document
+
+        return peak_document(self)

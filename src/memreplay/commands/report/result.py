@@ -10,6 +10,7 @@ from memreplay.commands.leaks.result import DeviceLeaks
 from memreplay.commands.oom.result import DeviceOoms
 from memreplay.commands.peak.result import DevicePeak
 from memreplay.commands.steps.result import DeviceSteps
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, Frame, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -119,7 +120,7 @@ class DeviceOverview(OfBackend, frozen=True, kw_only=True):
         return self.leaks is not None and self.leaks.judged
 
 
-class Overview(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.report/1"):
+class Overview(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.report/1"):
     """What `memreplay report` found."""
 
     file: str
@@ -127,3 +128,8 @@ class Overview(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceOverview, ...]
     """One for each device, the worst first."""
+
+    def document(self) -> Document:
+        from memreplay.commands.report.text import report_document
+
+        return report_document(self)

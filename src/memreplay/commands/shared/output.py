@@ -13,11 +13,10 @@ import click
 
 from memreplay.declared import Opt, Options
 from memreplay.errors import SnapshotError, UsageError
+from memreplay.render.document import PIPE_WIDTH
 
 if TYPE_CHECKING:
     from memreplay.render.document import Document
-
-PIPE_WIDTH = 100
 
 Force = Annotated[
     bool,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from msgspec.structs import replace
 
 from memreplay.commands.shared.errors import attempt
-from memreplay.commands.shared.output import PIPE_WIDTH, Output, render_document
+from memreplay.commands.shared.output import Output, render_document
 from memreplay.commands.shared.present import Report, trust_code
 from memreplay.declared import Field, Opt, Options
+from memreplay.render.document import PIPE_WIDTH
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection

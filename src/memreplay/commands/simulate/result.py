@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.simulating.records import Candidate, Changed, FailedRequest
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, OfBackend
 from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_allocator import Outcome
@@ -94,7 +95,7 @@ class DeviceSimulation(OfBackend, frozen=True, kw_only=True):
 
 
 class SimulateReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.simulate/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.simulate/1"
 ):
     """What `memreplay simulate` found."""
 
@@ -102,3 +103,8 @@ class SimulateReport(
     truncated: bool
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSimulation, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.simulate.text import simulate_document
+
+        return simulate_document(self)

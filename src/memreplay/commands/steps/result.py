@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepSource
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -134,7 +135,7 @@ class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     """Why there are no steps."""
 
 
-class StepsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
+class StepsReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
     """What `memreplay steps` found."""
 
     file: str
@@ -144,3 +145,8 @@ class StepsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="me
     truncated: bool = False
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DeviceSteps, ...]
+
+    def document(self) -> Document:
+        from memreplay.commands.steps.text import steps_document
+
+        return steps_document(self)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.trust.ring import Sign
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
 
@@ -141,7 +142,7 @@ class RecordedRun(Record, frozen=True, kw_only=True):
 
 
 class SnapshotSummary(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.summary/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.summary/1"
 ):
     """What `memreplay summary` found in one file."""
 
@@ -181,3 +182,8 @@ class SnapshotSummary(
     settings_changed: dict[str, Any]
     """Those that differ from PyTorch's defaults."""
     devices: tuple[DeviceSummary, ...] = ()
+
+    def document(self) -> Document:
+        from memreplay.commands.summary.text import summary_document
+
+        return summary_document(self)

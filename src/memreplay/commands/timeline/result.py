@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.moments.records import OutOfMemory
 from memreplay.analysis.selecting.selection import Filters
+from memreplay.render.document import PIPE_WIDTH, Answer, Document
 from memreplay.snapshot.model import (
     Buckets,
     By,
@@ -118,7 +119,7 @@ class Marks(Record, frozen=True):
 
 
 class TimelineReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.timeline/1"
+    Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.timeline/1"
 ):
     """What `memreplay timeline` found."""
 
@@ -143,3 +144,8 @@ class TimelineReport(
     """One for each device and measure, the devices in order."""
     marks: tuple[Marks, ...]
     """One for each device."""
+
+    def document(self) -> Document:
+        from memreplay.commands.timeline.text import timeline_document
+
+        return timeline_document(self, PIPE_WIDTH)
