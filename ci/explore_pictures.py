@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import memreplay as mr
-from memreplay.commands.explore.app import Explorer
-from memreplay.commands.explore.explored import Explored
-from memreplay.commands.explore.panes import Pane
+from memreplay.explore.app import Explorer
+from memreplay.explore.explored import Explored
+from memreplay.explore.panes import Pane
 
 GPT, STEP, DEEPER = "recorded_gpt", "transformer_step", "transformer_deeper"
 # Files and keys.

@@ -26,7 +26,7 @@ collect_ignore = [
     "fuzz/test_supervise.py",
     "integration/test_cli.py",
     "unit/commands/dryrun/test_command.py",
-    "unit/commands/explore/test_command.py",
+    "unit/explore/test_command.py",
     "unit/commands/record/test_command.py",
     "unit/workers/test_worker.py",
 ]

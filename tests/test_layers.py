@@ -41,7 +41,8 @@ RANK = ranks()
 STAGED = {name.partition(".")[0] for name in RANK if "." in name}
 
 PURE = ("analysis", "render")
-LIGHT = ("errors", "commands", "render", "__init__", "__main__")  # start without NumPy
+# These start without NumPy.
+LIGHT = ("errors", "commands", "explore", "mcp", "render", "__init__", "__main__")
 FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
@@ -51,7 +52,7 @@ LAZY = (
 WRITING = {("commands", "fleet", "writing")}
 # Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
 DRAWN = {
-    ("commands", "explore", name)
+    ("explore", name)
     for name in (
         "app",
         "help_screen",
@@ -64,7 +65,7 @@ DRAWN = {
     )
 }
 # Speaks the Model Context Protocol by its SDK: loaded by its command, when it runs.
-SERVING = {("commands", "mcp", "server")}
+SERVING = {("mcp", "server")}
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
 IO_CALLS = ("open", "print", "input")

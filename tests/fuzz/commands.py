@@ -23,7 +23,6 @@ from memreplay.commands.at.find import AtOptions, at_report
 from memreplay.commands.at.text import at_document
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.diff.text import diff_document
-from memreplay.commands.explore.rows.changes import Flow
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.segments_find import segments_report
 from memreplay.commands.fragmentation.segments_text import segments_document
@@ -50,6 +49,7 @@ from memreplay.commands.timeline.find import timeline_report
 from memreplay.commands.timeline.result import TimelineReport
 from memreplay.commands.timeline.text import timeline_document
 from memreplay.errors import UsageError
+from memreplay.explore.rows.changes import Flow
 from memreplay.export.viewers.chrome_trace import render_chrome
 from memreplay.export.viewers.collapsed import render_collapsed
 from memreplay.export.viewers.memory_timeline import render_coalesced, render_raw

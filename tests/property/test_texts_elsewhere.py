@@ -193,10 +193,10 @@ def test_answers_of_mcp(words: list[str], name: str) -> None:
     from mcp import Client
 
     from memreplay.analysis.categories.rules import rules_of
-    from memreplay.commands.mcp.allowed import Allowed
-    from memreplay.commands.mcp.server import server_of
     from memreplay.commands.shared.source import Reading
-    from tests.unit.commands.mcp.test_server import calls_of
+    from memreplay.mcp.allowed import Allowed
+    from memreplay.mcp.server import server_of
+    from tests.unit.mcp.test_server import calls_of
 
     async def work(folder: str, file: str) -> None:
         served = server_of(Allowed([folder]), Reading(), rules_of({}, ""))
@@ -220,11 +220,11 @@ def test_answers_of_mcp(words: list[str], name: str) -> None:
 @pytest.mark.parametrize("half", [0, 1])
 def test_the_screen(half: int) -> None:
     pytest.importorskip("textual")
-    from memreplay.commands.explore.app import Explorer
-    from memreplay.commands.explore.explored import Explored
-    from memreplay.commands.explore.keys import KEYS
-    from memreplay.commands.explore.panes import Pane
-    from tests.unit.commands.explore.playing import ASKING, play, screen
+    from memreplay.explore.app import Explorer
+    from memreplay.explore.explored import Explored
+    from memreplay.explore.keys import KEYS
+    from memreplay.explore.panes import Pane
+    from tests.unit.explore.playing import ASKING, play, screen
 
     words = HALVES[half]
     explored = Explored(opened(words))

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import memreplay as mr
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.app import app
-from memreplay.commands.explore.explored import Explored
-from memreplay.commands.explore.telling import Teller
+from memreplay.explore.explored import Explored
+from memreplay.explore.telling import Teller
 from memreplay.export.page.making import page_data
 from memreplay.render.trust import label_of, trust_words
 from tests import build

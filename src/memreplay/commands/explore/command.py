@@ -19,8 +19,8 @@ from memreplay.errors import MissingExtraError, UsageError
 from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
-    from memreplay.commands.explore.curve import Chars
-    from memreplay.commands.explore.panes import Pane
+    from memreplay.explore.curve import Chars
+    from memreplay.explore.panes import Pane
     from memreplay.snapshot.snapshot import Snapshot
 
 
@@ -116,7 +116,7 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
             if pane is None:
                 return code
             panes.append(pane)
-        from memreplay.commands.explore.app import Explorer
+        from memreplay.explore.app import Explorer
 
         explorer = Explorer(panes, chars_of(asked.options.chars))
         explorer.run(mouse=True)
@@ -125,13 +125,13 @@ def explored(files: tuple[str, ...], asked: Begun) -> int:
 
 def ranks_explored(folder: str, asked: Begun) -> int:
     """The ranks in a folder: a list, and from it one after the other."""
-    from memreplay.commands.explore.ranks import ranks_of_folder
+    from memreplay.explore.ranks import ranks_of_folder
 
     ranks, code = ranks_of_folder(folder, asked.reading, asked.selection.measure)
     if not ranks:
         return code
     asked.drawing.join()
-    from memreplay.commands.explore.ranks_app import Ranks
+    from memreplay.explore.ranks_app import Ranks
 
     chosen: int | None = None
     while True:
@@ -154,8 +154,8 @@ def check_textual() -> None:
 
 
 def _import_drawing() -> None:
-    import memreplay.commands.explore.app
-    import memreplay.commands.explore.ranks_app  # noqa: F401
+    import memreplay.explore.app
+    import memreplay.explore.ranks_app  # noqa: F401
 
 
 def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
@@ -163,10 +163,10 @@ def pane_of(snap: Snapshot, file: str, asked: Begun) -> Pane:
     from msgspec.structs import replace
 
     from memreplay.analysis.moments.moments import resolve
-    from memreplay.commands.explore import look as looks
-    from memreplay.commands.explore.explored import Explored
-    from memreplay.commands.explore.panes import Pane
     from memreplay.commands.view.options import project_words, read_words
+    from memreplay.explore import look as looks
+    from memreplay.explore.explored import Explored
+    from memreplay.explore.panes import Pane
 
     selection = asked.selection
     explored = Explored(snap, selection.rules)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-from memreplay.commands.mcp.allowed import Allowed
 from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import MissingExtraError, UsageError
+from memreplay.mcp.allowed import Allowed
 
 
 @as_command(
@@ -35,7 +35,7 @@ def command(
             "an agent talks to it over standard input: set it up there (memreplay help mcp)"
         )
     allowed, rules = Allowed(served or (".",)), reading.config.rules()
-    from memreplay.commands.mcp.server import serve  # late: it loads the SDK
+    from memreplay.mcp.server import serve  # late: it loads the SDK
 
     serve(allowed, reading, rules)
     return 0

@@ -1,0 +1,181 @@
+"""The command line that says what the explorer shows, and options as people type them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import replace
+
+from memreplay.analysis.selecting.choice import device_pairs
+from memreplay.analysis.selecting.selection import Filters, Selection
+from memreplay.commands.shared.declaring import option
+from memreplay.declared import built, declared
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import When
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from memreplay.explore.explored import Explored
+    from memreplay.explore.look import Look
+
+    class Compared(Protocol):
+        """One of two snapshots."""
+
+        explored: Explored
+        looked: Look
+        file: str
+        read: tuple[str, ...]
+
+
+# What may be typed as a filter, besides the filters themselves.
+TYPED = ("measure", "by", "pool", "stream")
+
+
+def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> str:
+    """It, for a shell. `read` are the options that say what was read of the file."""
+    return shlex.join(["memreplay", *words_of(file, look, read, share)])
+
+
+def difference_line(base: Compared, new: Compared, look: Look) -> str:
+    """That of two snapshots that are compared: at one event of both, or at their peaks. Raises
+    UsageError for moments that no one command names."""
+    words = ["diff", _named(base.file), _named(new.file)]
+    when = moment_of_both(base, new)
+    if when.kind != "peak":
+        words += ["--at", "start" if when.kind == "start" else str(when.value)]
+    if look.measure != "requested":
+        words += ["--measure", look.measure]
+    words += ["--by", look.by] if look.view == "groups" else []
+    words += ["--all-frames"] * look.whole
+    words += [*filter_words(look), "--device", str(new.looked.device), "--top", "0"]
+    words += _without_device(new.read)
+    if "--salvage" in base.read and "--salvage" not in words:
+        words.append("--salvage")
+    return shlex.join(["memreplay", *words])
+
+
+def moment_of_both(base: Compared, new: Compared) -> When:
+    """What both cursors are at, in one word. Raises UsageError where there is none, and for devices
+    that `memreplay diff` does not compare."""
+    devices = base.looked.device, new.looked.device
+    if devices not in device_pairs(base.explored.snap.devices, new.explored.snap.devices):
+        raise UsageError(
+            f"no one command says that: device {devices[0]} is compared with device {devices[1]}"
+            " (d goes on to the next)"
+        )
+    events = base.looked.event, new.looked.event
+    both = base, new
+    if events == tuple(one.explored.peak(one.looked).event_index for one in both):
+        return When("peak", 1)
+    if events == tuple(one.explored.replay(one.looked).start for one in both):
+        return When("start")
+    if events[0] == events[1]:
+        return When("event", events[0])
+    raise UsageError("no one command says that: the two are at different events (u syncs them)")
+
+
+def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:
+    """Its words."""
+    if look.view == "segments":
+        words = ["fragmentation", _named(file), "--at", _moment(look.event), "--map", "--top", "0"]
+        return [*words, "--device", str(look.device), *_without_device(read)]
+    words = ["at", _named(file)]
+    if look.view == "change" and look.span is not None:
+        words += [*map(_moment, look.span), "--by", look.by]
+    else:
+        words.append(_moment(look.event))
+    if look.view == "tree":
+        words += ["--tree", "--tree-share", f"{share:g}"]
+        words += ["--inverted"] * look.inverted
+    elif look.view == "list":
+        words += ["--list"]
+    elif look.view == "groups":
+        words += ["--by", look.by]
+    words += ["--all-frames"] * look.whole
+    words += ["--top", "0"]
+    if look.measure != "requested":
+        words += ["--measure", look.measure]
+    return [*words, *filter_words(look), "--device", str(look.device), *_without_device(read)]
+
+
+def _named(file: str) -> str:
+    """The file, so that its name is not taken for an option."""
+    return f"./{file}" if file.startswith("-") else file
+
+
+def _moment(event: int) -> str:
+    return "start" if event < 0 else str(event)
+
+
+def _without_device(read: tuple[str, ...]) -> list[str]:
+    found = list(read)
+    if "--device" in found:
+        at = found.index("--device")
+        del found[at : at + 2]
+    return found
+
+
+def filter_words(look: Look) -> list[str]:
+    """Which allocations alone count, as options."""
+    words: list[str] = []
+    if look.pool is not None:
+        words += ["--pool", f"{look.pool[0]}:{look.pool[1]}"]
+    if look.stream is not None:
+        words += ["--stream", str(look.stream)]
+    return words + _of_filters(look.filters)
+
+
+def _of_filters(filters: Filters | None) -> list[str]:
+    if filters is None:
+        return []
+    words = [word for one in filters.include for word in ("--include", one)]
+    words += [word for one in filters.exclude for word in ("--exclude", one)]
+    if filters.min_bytes:
+        words += ["--min-bytes", _size_word(filters.min_bytes)]
+    words += ["--only-live-at-end"] * filters.only_live_at_end
+    words += ["--only-carried-over"] * filters.only_carried
+    words += ["--no-carried-over"] * filters.no_carried
+    return words
+
+
+def _size_word(n_bytes: int) -> str:
+    """A size as options take it, and exact: `1MiB`. Large ones have to have a unit."""
+    for unit, of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes % of == 0:
+            return f"{n_bytes // of}{unit}"
+    return f"{n_bytes}B"
+
+
+def filtered(look: Look, text: str) -> Look:
+    """What is looked at, with filters as they are typed for `memreplay peak`; a word that is no
+    option is a pattern to include. None of them: all filters are gone. Raises UsageError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{text}: {str(error).lower()}") from None
+    if words and not any(word.startswith("-") for word in words):
+        words = [part for word in words for part in ("--include", word)]
+    filtering = declared(Filters)
+    names = (*TYPED, *(field.name for field in filtering))
+    parameters: list[click.Parameter] = [
+        option(field) for field in declared(Selection) if field.name in names
+    ]
+    parser = click.Command("filter", params=parameters, add_help_option=False)
+    try:
+        found = parser.make_context("filter", list(words)).params
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None
+    filters = built(Filters, {field.name: found[field.name] for field in filtering})
+    changes: dict[str, Any] = {
+        "pool": found["pool"],
+        "stream": found["stream"],
+        "filters": filters or None,
+    }
+    if "--measure" in {word.partition("=")[0] for word in words}:
+        changes["measure"] = found["measure"]
+    if found["by"] is not None:
+        changes |= {"by": found["by"], "view": "groups"}
+    return replace(look, **changes)

@@ -1,0 +1,77 @@
+"""A snapshot's part of the screen: its name, its curve, and where the cursor is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.strip import Strip
+
+from memreplay.explore.telling import Teller
+from memreplay.explore.widgets import CurveView, Text
+
+if TYPE_CHECKING:
+    from memreplay.explore.curve import Chars
+    from memreplay.explore.explored import Explored
+    from memreplay.explore.look import Look
+    from memreplay.explore.palette import Palette
+
+
+class Pane(Vertical):
+    """One snapshot, and what of it is looked at."""
+
+    DEFAULT_CSS = """
+    Pane { height: 1fr; }
+    Pane > .line { height: 1; }
+    Pane > CurveView { height: 1fr; min-height: 3; }
+    """
+
+    def __init__(
+        self,
+        explored: Explored,
+        looked: Look,
+        file: str,
+        read: tuple[str, ...] = (),
+        chars: Chars = "braille",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        plain = chars == "ascii"
+        self.explored, self.looked, self.file, self.read = explored, looked, file, read
+        self.teller = Teller(explored, plain=plain)
+        self.head, self.cursor_line = Text(plain, classes="line"), Text(plain, classes="line")
+        self.curve = CurveView(chars)
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        yield self.curve
+        yield self.cursor_line
+
+    @property
+    def peak(self) -> int:
+        """The highest that its measure goes."""
+        return self.explored.peak(self.looked).bytes
+
+    def draw(self, palette: Palette, top: int, *, active: bool) -> None:
+        """`top` is what the upper edge of the curve means; `active`: keys are for it."""
+        look, explored, width = self.looked, self.explored, self.size.width
+        style = palette.title if active else palette.dim
+        self.head.show([Strip([Segment(self.teller.head(look, self.file, width), style)])])
+        columns = self.curve.columns
+        bounds = [one for one in (look.begin, look.end) if one is not None]
+        cells = [
+            explored.column(look, columns, min(max(one, look.first), look.last)) for one in bounds
+        ]
+        self.curve.draw(
+            explored.curve(look, columns),
+            max(top, 1),
+            explored.marks(look),
+            explored.column(look, columns, look.event),
+            (min(cells), max(cells)) if cells else None,
+            self.teller.ends(look),
+            palette,
+        )
+        words = self.teller.cursor(look, width)
+        self.cursor_line.show([Strip([Segment(words, palette.own if active else palette.dim)])])

@@ -1,0 +1,112 @@
+"""The list of ranks in the terminal: one is chosen, and explored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.strip import Strip
+
+from memreplay.explore.curve import Chars
+from memreplay.explore.palette import palette_of
+from memreplay.explore.ranks import Rank, RankRows
+from memreplay.explore.terminal import terminal_is_gone
+from memreplay.explore.widgets import RowsView, Text
+from memreplay.render.units import counted, size
+from memreplay.texts import clean
+
+
+class Ranks(App[Rank]):
+    """The ranks of a run; what it returns is the one that was chosen, None for none."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #head, #foot { height: 1; }
+    #rows { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("up,k", "row(-1)", "the rank above", show=False),
+        Binding("down,j", "row(1)", "the rank below", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", "a page up", show=False),
+        Binding("pagedown,ctrl+f", "page(1)", "a page down", show=False),
+        Binding("g,home", "edge(-1)", "the first", show=False),
+        Binding("G,end", "edge(1)", "the last", show=False),
+        Binding("s", "sort", "by peak, or by rank", show=False),
+        Binding("enter,space", "choose", "explore it", show=False),
+        Binding("q,ctrl+c,ctrl+q", "quit", "quit", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, folder: str, ranks: Sequence[Rank], chars: Chars, chosen: int | None = None
+    ) -> None:
+        super().__init__()
+        plain = chars == "ascii"
+        self.folder, self.ranks, self.chars, self.by_peak = folder, ranks, chars, True
+        self.head, self.rows = Text(plain, id="head"), RowsView(plain, id="rows")
+        self.foot = Text(plain, id="foot")
+        self.found = RankRows(ranks, chars, by_peak=True)
+        self.rows.row = next((i for i in range(len(ranks)) if self.found.key(i) == chosen), 0)
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        yield self.rows
+        yield self.foot
+
+    def on_mount(self) -> None:
+        if not self.is_headless:
+            self.set_interval(3, self.end_with_the_terminal)
+
+    def end_with_the_terminal(self) -> None:
+        if terminal_is_gone():
+            self.exit(return_code=1)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    def on_text_resized(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """All of it."""
+        if not self.is_running or not self.rows.size.width:
+            return
+        palette = palette_of(dark=self.current_theme.dark, plain=self.chars == "ascii")
+        peaks = [one.peak for one in self.ranks]
+        words = f" {clean(self.folder)}  {counted(len(peaks), 'rank')}"
+        if peaks:
+            words += f", peaks {size(min(peaks))} to {size(max(peaks))}"
+        self.head.show([Strip([Segment(words, palette.title)])])
+        self.rows.draw(self.found, "over time, all to one scale", palette, lambda _: None)
+        keys = ("enter explore", "s sort by peak or rank", "q quit")
+        self.foot.show([Strip([Segment(" " + "   ".join(keys), palette.dim)])])
+
+    def move(self, row: int) -> None:
+        self.rows.row = max(min(row, len(self.found) - 1), 0)
+        self.draw()
+
+    def action_row(self, by: int) -> None:
+        self.move(self.rows.row + by)
+
+    def action_page(self, by: int) -> None:
+        self.move(self.rows.row + by * self.rows.page)
+
+    def action_edge(self, by: int) -> None:
+        self.move(0 if by < 0 else len(self.found) - 1)
+
+    def action_sort(self) -> None:
+        chosen = self.found.key(self.rows.row)
+        self.by_peak = not self.by_peak
+        self.found = RankRows(self.ranks, self.chars, by_peak=self.by_peak)
+        self.move(next(i for i in range(len(self.found)) if self.found.key(i) == chosen))
+
+    def action_choose(self) -> None:
+        self.exit(self.found.ranks[self.rows.row])
+
+    def on_rows_view_chosen(self, message: RowsView.Chosen) -> None:
+        if message.row == self.rows.row:
+            self.action_choose()
+        else:
+            self.move(message.row)

@@ -1,0 +1,201 @@
+"""A live set as a tree of calls, in rows that are spelled out when they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.engine.query import _groups
+from memreplay.explore.rows.row import MORE, Line, Shown, frame_texts
+from memreplay.render.units import count, counted, percent, size
+from memreplay.texts import clean
+
+if TYPE_CHECKING:
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.snapshot.model import Frame
+    from memreplay.snapshot.replay import Usage
+
+OPEN_SHARE = 0.05  # calls that hold so much are open from the start
+
+
+class TreeRows:
+    """A live set as a tree of calls, of which those that are open show what they lead to."""
+
+    titles: tuple[str, ...] = ("bytes", "share", "count")
+
+    def __init__(
+        self,
+        grouper: Grouper,
+        usage: Usage,
+        event: int,
+        *,
+        whole: bool,
+        inverted: bool,
+        share: float,
+        is_open: Callable[[Hashable], bool | None],
+        root: Hashable | None = None,
+    ) -> None:
+        self.grouper, self.usage = grouper, usage
+        self.bytes = usage.bytes_at(event)
+        least = -(-int(self.bytes * share * 1_000_000) // 1_000_000)
+        keys = grouper.dimensions.keys(usage, "stack")
+        self.rows = _groups.call_tree(
+            keys, usage.listed(event), usage.native, whole, 0, least, inverted
+        )
+        self.is_open, self.inverted = is_open, inverted
+        self.keys: list[Hashable] = []
+        self.until: list[int] = []  # of each row the one after all below it
+        self.hidden: list[list[int]] = []  # calls that are left out, and their bytes
+        self._measured()
+        self.root = next((i for i, key in enumerate(self.keys) if key == root), None)
+        self.visible: list[int] = []
+        self.note = ""
+        self.unfold()
+
+    def _measured(self) -> None:
+        above: list[int] = []
+        shown = 0
+        for at, (level, ids, n_bytes, _, own, _, children) in enumerate(self.rows):
+            while len(above) >= level:
+                self.until[above.pop()] = at
+            self.keys.append(hash((self.keys[above[-1]] if above else 0, ids)))
+            self.until.append(len(self.rows))
+            self.hidden.append([children, n_bytes - own])
+            if above:
+                self.hidden[above[-1]][0] -= 1
+                self.hidden[above[-1]][1] -= n_bytes
+            else:
+                shown += n_bytes
+            above.append(at)
+        self.left_out = self.bytes - shown
+
+    def unfold(self) -> None:
+        """Which rows are seen: all whose callers are open. What is left out below one is a row by
+        itself, ~ its number."""
+        found: list[int] = []
+        at, end = 0, len(self.rows)
+        if self.root is not None:
+            at, end = self.root, self.until[self.root]
+        ends: list[tuple[int, int]] = []  # of open rows: where they end, and which it is
+        while at < end:
+            while ends and ends[-1][0] <= at:
+                found += self._left_out(ends.pop()[1])
+            found.append(at)
+            if self.opened(at):
+                ends.append((self.until[at], at))
+                at += 1
+            else:
+                at = self.until[at]
+        while ends:
+            found += self._left_out(ends.pop()[1])
+        self.visible = found
+        if not found:
+            self.note = "nothing was held" if not self.bytes else "no call holds that much"
+
+    def _left_out(self, at: int) -> list[int]:
+        return [~at] if self.hidden[at][0] > 0 else []
+
+    def can_open(self, at: int) -> bool:
+        """Whether there is anything below it."""
+        return self.until[at] > at + 1 or self.hidden[at][0] > 0
+
+    def opened(self, at: int) -> bool:
+        """Whether what is below it is seen."""
+        if not self.can_open(at):
+            return False
+        asked = self.is_open(self.keys[at])
+        if asked is not None:
+            return asked
+        return at == self.root or self.rows[at][2] >= OPEN_SHARE * self.bytes
+
+    def __len__(self) -> int:
+        return len(self.visible) + (self.left_out > 0 and self.root is None)
+
+    def _frames(self, at: int) -> tuple[Frame, ...]:
+        ids = self.rows[at][1]
+        if ids[0] in (_groups.CALL_NO_STACK, _groups.CALL_CARRIED):
+            return ()
+        return tuple(map(self.grouper.snap.frame, ids))
+
+    def _label(self, at: int) -> str:
+        level, ids = self.rows[at][:2]
+        dimensions = self.grouper.dimensions
+        if ids[0] == _groups.CALL_NO_STACK:
+            return dimensions.label(self.usage, "stack", _groups.NO_STACK).text
+        if ids[0] == _groups.CALL_CARRIED:
+            return dimensions.label(self.usage, "stack", _groups.CARRIED).text
+        return dimensions.call_label(ids, level, inverted=self.inverted)
+
+    def line(self, row: int) -> Line:
+        if row == len(self.visible):
+            part = self.left_out / self.bytes if self.bytes else 0.0
+            words = "smaller calls (Enter shows them)"
+            return Line((size(self.left_out), percent(part), ""), words, dim=True)
+        at = self.visible[row]
+        top = self.rows[self.root][0] if self.root is not None else 1
+        if at < 0:
+            calls, n_bytes = self.hidden[~at]
+            part = n_bytes / self.bytes if self.bytes else 0.0
+            words = f"{counted(calls, 'smaller call')} (Enter shows them)"
+            level = self.rows[~at][0] - top + 1
+            return Line((size(n_bytes), percent(part), ""), words, part, level, dim=True)
+        level, ids, n_bytes, blocks, *_ = self.rows[at]
+        share = n_bytes / self.bytes if self.bytes else 0.0
+        sign = ("-" if self.opened(at) else "+") if self.can_open(at) else ""
+        words = clean(self._label(at))
+        if len(ids) > 1:
+            words += f"  (+{len(ids) - 1})"
+        return Line((size(n_bytes), percent(share), count(blocks)), words, share, level - top, sign)
+
+    def key(self, row: int) -> Hashable:
+        if row == len(self.visible):
+            return MORE
+        at = self.visible[row]
+        return ("more", self.keys[~at]) if at < 0 else self.keys[at]
+
+    def texts(self, row: int) -> Sequence[str]:
+        if row == len(self.visible) or self.visible[row] < 0:
+            return ()
+        return self.texts_of(self.visible[row])
+
+    def texts_of(self, at: int) -> Sequence[str]:
+        """Of any row, seen or not."""
+        frames = self._frames(at)
+        return frame_texts(frames) if frames else [self._label(at)]
+
+    def shown(self, row: int) -> Shown:
+        if row == len(self.visible) or self.visible[row] < 0:
+            return Shown("smaller calls", ())
+        at = self.visible[row]
+        _, _, n_bytes, blocks, own, own_blocks, _ = self.rows[at]
+        pairs = [
+            ("held", f"{size(n_bytes)} ({count(n_bytes)} bytes)"),
+            ("share", percent(n_bytes / self.bytes if self.bytes else 0.0)),
+            ("blocks", count(blocks)),
+        ]
+        if own and own != n_bytes:
+            pairs.append(("by itself", f"{size(own)} in {counted(own_blocks, 'block')}"))
+        path: list[Frame] = []
+        for one in self._path(at):
+            path += self._frames(one)
+        frames = tuple(path if self.inverted else reversed(path))
+        user = range(len(frames))
+        return Shown(clean(self._label(at)), tuple(pairs), frames, tuple(user))
+
+    def _path(self, at: int) -> list[int]:
+        """The calls from the outermost to this one."""
+        found = [at]
+        level = self.rows[at][0]
+        for above in range(at - 1, -1, -1):
+            if self.rows[above][0] < level:
+                found.append(above)
+                level = self.rows[above][0]
+        return found[::-1]
+
+    def all_keys(self) -> list[Hashable]:
+        """Of all calls, seen or not."""
+        return self.keys
+
+    def parents(self, at: int) -> list[Hashable]:
+        """The keys of the calls that lead to it."""
+        return [self.keys[one] for one in self._path(at)[:-1]]

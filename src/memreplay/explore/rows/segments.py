@@ -1,0 +1,214 @@
+"""Segments and their blocks, in rows that are spelled out when they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.analysis.groups.dimensions import pool_label, stream_label
+from memreplay.analysis.groups.mapped import pool_of
+from memreplay.engine.query import _blockmap
+from memreplay.explore.rows.row import FIRST_ROWS, MOST_ROWS, Line, Shown, frame_texts
+from memreplay.render.units import count, counted, size
+from memreplay.texts import clean
+
+if TYPE_CHECKING:
+    from memreplay.explore.rows.allocations import Allocations
+    from memreplay.snapshot.model import Group
+
+REST = -1  # in place of a block: all that are cut
+STATES = {
+    _blockmap.FREE: "free",
+    _blockmap.IN_USE: "in use",
+    _blockmap.PENDING: "pending",
+}
+
+
+class Block(NamedTuple):
+    """A block of a segment, in use, pending or free."""
+
+    address: int
+    size: int
+    requested: int
+    state: str
+    owner: int  # who has it: an alloc event, or a carried block behind CARRIED
+
+    @property
+    def carried(self) -> bool:
+        return self.owner >= _blockmap.CARRIED
+
+    @property
+    def allocation(self) -> int:
+        """Its number, as Allocations counts them."""
+        return self.owner & ~_blockmap.CARRIED
+
+
+class SegmentRows:
+    """The segments after an event, those with most free first, and how blocks lie in them; those
+    that are open (their addresses) show their blocks, by address.
+
+    `allocations` are those of the measure `active`.
+    """
+
+    titles: tuple[str, ...] = ("size", "in use", "free")
+
+    def __init__(
+        self, allocations: Allocations, opened: set[int], most: int = FIRST_ROWS, cells: int = 30
+    ) -> None:
+        self.allocations, self.opened = allocations, opened
+        self.most, self.cells = most, cells
+        self.replay = allocations.replay
+        self.map = self.replay.block_map(allocations.event)
+        self.order = self.map.largest(0)
+        self.note = "" if self.order else "no segments were reserved"
+        # A segment, and of it nothing, the number of a block, or REST: all blocks that are cut.
+        self.visible: list[tuple[int, int | None]] = []
+        self._columns: list[memoryview] = []
+        self._rests: dict[int, dict[str, int]] = {}
+        self.unfold()
+
+    def unfold(self) -> None:
+        """Which rows are seen."""
+        if not self.opened:
+            self.visible = [(segment, None) for segment in self.order]
+            return
+        self.visible = []
+        for segment in self.order:
+            self.visible.append((segment, None))
+            address, *_, first, tiles, _ = self.map.segment(segment)
+            if address in self.opened:
+                shown = min(tiles, self.most)
+                self.visible += [(segment, first + i) for i in range(shown)]
+                if tiles > shown:
+                    self.visible.append((segment, REST))
+
+    def toggle(self, row: int) -> None:
+        """Opens or closes the segment that a row is of."""
+        segment, part = self.visible[row]
+        if part is None:
+            self.opened ^= {self.map.segment(segment)[0]}
+            self.unfold()
+
+    def is_rest(self, row: int) -> bool:
+        """Whether a row stands for blocks that are cut."""
+        return self.visible[row][1] == REST
+
+    def block(self, number: int) -> Block:
+        """A block of the map."""
+        if not self._columns:
+            names = ("address", "size", "requested", "state", "owner")
+            self._columns = [memoryview(self.map.tiles(name)) for name in names]
+        address, n_bytes, requested, state, owner = (one[number] for one in self._columns)
+        return Block(address, n_bytes, requested, STATES[state], owner)
+
+    def rest(self, segment: int) -> dict[str, int]:
+        """What the blocks that are cut have: `blocks`, and bytes: `size`, `in use`, `pending`,
+        `free`, `requested`."""
+        if segment in self._rests:
+            return self._rests[segment]
+        *_, first, tiles, sums = self.map.segment(segment)
+        found = {"blocks": tiles - self.most, "size": sums["size"], "requested": sums["requested"]}
+        found |= {"in use": sums["in_use"], "pending": sums["pending"], "free": sums["free"]}
+        for number in range(first, first + self.most):
+            block = self.block(number)
+            found["size"] -= block.size
+            found["requested"] -= block.requested
+            found[block.state] -= block.size
+        self._rests[segment] = found
+        return found
+
+    def group(self, block: Block) -> Group | None:
+        """Whose a block is; None where it is free."""
+        if block.state == "free":
+            return None
+        allocations, index = self.allocations, block.allocation
+        return allocations.group(index, block.size, 0, carried=block.carried)
+
+    def __len__(self) -> int:
+        return len(self.visible)
+
+    def line(self, at: int) -> Line:
+        segment, part = self.visible[at]
+        address, *_, sums = self.map.segment(segment)
+        if part is None:
+            held, used = sums["size"], sums["in_use"]
+            cells = size(held), size(used), size(sums["free"])
+            text = f"{self.map.bar(segment, self.cells)}  {address:x}"
+            sign = "-" if address in self.opened else "+"
+            return Line(cells, text, used / held if held else 0.0, sign=sign)
+        if part == REST:
+            rest = self.rest(segment)
+            words = counted(rest["blocks"], "more block")
+            words += " (Enter shows more)" if self.most < MOST_ROWS else ""
+            cells = size(rest["size"]), size(rest["in use"]), size(rest["free"])
+            return Line(cells, words, level=1, dim=True)
+        block = self.block(part)
+        used, free = block.state == "in use", block.state == "free"
+        cells = size(block.size), size(block.size) if used else "", size(block.size) if free else ""
+        text = f"{block.address:x}  {'' if used else block.state}"
+        group = self.group(block)
+        if group is not None:
+            text += f"{'' if used else '  '}{size(block.requested):>9}  {clean(group.label)}"
+        return Line(cells, text, block.size / sums["size"] if used else 0.0, level=1, dim=free)
+
+    def key(self, at: int) -> Hashable:
+        segment, part = self.visible[at]
+        if part is None or part == REST:
+            address = self.map.segment(segment)[0]
+            return address if part is None else ("more", address)
+        return "block", self.block(part).address
+
+    def texts(self, at: int) -> Sequence[str]:
+        segment, part = self.visible[at]
+        if part == REST:
+            return ()
+        if part is None:
+            return (f"0x{self.map.segment(segment)[0]:x}",)
+        block = self.block(part)
+        group = self.group(block)
+        texts = [f"0x{block.address:x}", block.state]
+        return texts if group is None else [*texts, group.label, *frame_texts(group.frames)]
+
+    def shown(self, at: int) -> Shown:
+        segment, part = self.visible[at]
+        if part is not None:
+            return self._rest_shown(segment) if part == REST else self._block_shown(part)
+        found = self.map.segment(segment)
+        address, stream, pool, small, expandable, _, _, _, sums = found
+        known = pool_of(self.replay, self.map, pool)
+        pairs = (
+            ("address", f"0x{address:x}"),
+            ("size", f"{size(sums['size'])}, {'small' if small else 'large'} blocks"),
+            ("in use", f"{size(sums['in_use'])} in {counted(sums['blocks_in_use'], 'block')}"),
+            ("pending", f"{size(sums['pending'])} in {counted(sums['blocks_pending'], 'block')}"),
+            ("free", f"{size(sums['free'])} in {counted(sums['blocks_free'], 'block')}"),
+            ("largest free", size(sums["largest"])),
+            ("requested", size(sums["requested"])),
+            ("pool", pool_label(known)),
+            ("stream", stream_label(stream)),
+            ("expandable", "yes" if expandable else "no"),
+        )
+        return Shown(f"segment at 0x{address:x}", pairs)
+
+    def _rest_shown(self, segment: int) -> Shown:
+        rest = dict(self.rest(segment))
+        pairs = [("blocks", count(rest.pop("blocks")))]
+        pairs += [(name, size(n_bytes)) for name, n_bytes in rest.items()]
+        return Shown("the rest", tuple(pairs))
+
+    def _block_shown(self, number: int) -> Shown:
+        block = self.block(number)
+        pairs = [
+            ("address", f"0x{block.address:x}"),
+            ("state", block.state),
+            ("size", f"{size(block.size)} ({count(block.size)} bytes)"),
+        ]
+        group = self.group(block)
+        if group is None:
+            return Shown("free block", tuple(pairs))
+        pairs.append(("requested", f"{size(block.requested)} ({count(block.requested)} bytes)"))
+        allocations, carried = self.allocations, block.carried
+        native = allocations.usage.native
+        ends = memoryview(native.carried_ends() if carried else native.ends())
+        pairs += allocations.pairs(block.allocation, ends[block.allocation], carried=carried)
+        return Shown(clean(group.label), tuple(pairs), group.frames, group.user)

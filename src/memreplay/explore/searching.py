@@ -1,0 +1,56 @@
+"""Finds the next row that a regular expression is in, seen or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+
+from memreplay.errors import UsageError
+from memreplay.explore.rows.calls import TreeRows
+from memreplay.explore.rows.row import Rows
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """What to search for; small letters stand for large ones, too. Raises UsageError."""
+    try:
+        return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+
+
+def find(
+    rows: Rows,
+    opened: dict[Hashable, bool],
+    pattern: re.Pattern[str],
+    row: int,
+    *,
+    forward: bool = True,
+) -> int | None:
+    """The next row after this one, or the one before, going around; None where there is none. Calls
+    that hide it are noted as opened."""
+    if not isinstance(rows, TreeRows):
+        return _around(len(rows), row, rows.texts, pattern, forward=forward)
+    at = rows.visible[row] if 0 <= row < len(rows.visible) else len(rows.rows) - 1
+    found = _around(len(rows.rows), at if at >= 0 else ~at, rows.texts_of, pattern, forward=forward)
+    if found is None:
+        return None
+    if found not in rows.visible:
+        opened.update(dict.fromkeys(rows.parents(found), True))
+        rows.unfold()
+    return rows.visible.index(found) if found in rows.visible else None
+
+
+def _around(
+    count: int,
+    begin: int,
+    texts: Callable[[int], Sequence[str]],
+    pattern: re.Pattern[str],
+    *,
+    forward: bool,
+) -> int | None:
+    step = 1 if forward else -1
+    for i in range(1, count + 1):
+        at = (begin + step * i) % count
+        if any(map(pattern.search, texts(at))):
+            return at
+    return None

@@ -1,0 +1,368 @@
+"""One snapshot on the screen, or two side by side: what is looked at, drawn; and a line to type."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+from rich.segment import Segment
+from textual.app import App, ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.strip import Strip
+from textual.widgets import Label
+
+from memreplay.errors import MemreplayError
+from memreplay.explore.curve import Chars
+from memreplay.explore.differences import Differences
+from memreplay.explore.explored import Explored
+from memreplay.explore.keys import KEYS, first_key
+from memreplay.explore.look import Look
+from memreplay.explore.palette import Palette, palette_of
+from memreplay.explore.panes import Pane
+from memreplay.explore.prompt import Prompt
+from memreplay.explore.rows.row import Rows
+from memreplay.explore.syncing import Sync, same_moment, syncs
+from memreplay.explore.telling import Teller
+from memreplay.explore.terminal import terminal_is_gone
+from memreplay.explore.widgets import CurveView, RowsView, Text
+from memreplay.texts import clean
+
+if TYPE_CHECKING:
+    import re
+
+NARROW = 96  # cells below which there is no room for details beside the list
+
+
+class Showing(App[None]):
+    """One snapshot, explored, or two side by side."""
+
+    TITLE = "memreplay"
+    ENABLE_COMMAND_PALETTE = True
+    CSS = """
+    Screen { layout: vertical; }
+    #foot { height: 1; }
+    #panes { height: 1fr; min-height: 6; }
+    #body { height: 2fr; }
+    #panes.two { height: 1fr; }
+    .two #body { height: 1fr; }
+    #rows { width: 2fr; }
+    #told { width: 1fr; border-left: solid $surface-lighten-2; padding-left: 1; }
+    #body.narrow #told, #body.alone #told { display: none; }
+    #body.narrow.alone #told { display: block; border-left: none; }
+    #body.narrow.alone #rows { display: none; }
+    #asking { display: none; height: 1; }
+    .asked #asking { display: block; }
+    .asked #foot { display: none; }
+    #words { width: auto; padding: 0 1; }
+    #prompt { width: 1fr; height: 1; border: none; padding: 0; }
+    """
+
+    def __init__(self, panes: Sequence[Pane], chars: Chars = "braille") -> None:
+        super().__init__()
+        self.panes, self.at = list(panes), len(panes) - 1
+        self.chars: Chars = chars
+        self.said = ""
+        self.pattern: re.Pattern[str] | None = None
+        self.answer: Callable[[str], None] | None = None
+        plain = chars == "ascii"
+        self.rows, self.told = RowsView(plain, id="rows"), Text(plain, id="told")
+        self.foot = Text(plain, id="foot")
+        self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
+        self.prompt.can_focus = False
+        self.lock = threading.RLock()  # of who asks for anything beside the keys
+        self._rows: tuple[object, Rows] | None = None
+        self.differences: Differences | None = None
+        self.sync: Sync = "event"
+        if len(panes) == 2:
+            first, second = panes
+            self.differences = Differences(first.explored, second.explored)
+            self.sync = self.syncs()[0]
+
+    # ---- the snapshot that keys are for
+
+    @property
+    def pane(self) -> Pane:
+        return self.panes[self.at]
+
+    @property
+    def explored(self) -> Explored:
+        return self.pane.explored
+
+    @property
+    def teller(self) -> Teller:
+        return self.pane.teller
+
+    @property
+    def curve(self) -> CurveView:
+        return self.pane.curve
+
+    @property
+    def looked(self) -> Look:
+        return self.pane.looked
+
+    @property
+    def shown_rows(self) -> Rows:
+        """What the list shows: of two snapshots what differs, where that can be said."""
+        if self.differences is not None and self.looked.view in ("tree", "groups"):
+            with self.lock:
+                found = self.panes[0].looked, self.panes[1].looked
+                if self._rows is None or self._rows[0] != (found, self.at):
+                    self._rows = (found, self.at), self.differences.rows(*self._alike(*found))
+                return self._rows[1]
+        return self.explored.rows(self.looked)
+
+    def _alike(self, base: Look, new: Look) -> tuple[Look, Look]:
+        """Both looks, with what is asked of the one that keys are for."""
+        asked = ("view", "by", "measure", "inverted", "whole", "pool", "stream", "filters")
+        changes = {name: getattr(self.looked, name) for name in asked}
+        return replace(base, **changes), replace(new, **changes)
+
+    def syncs(self) -> tuple[Sync, ...]:
+        """What the two have in common."""
+        first, second = self.panes
+        return syncs(first.explored, first.looked, second.explored, second.looked)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Of the events."""
+        return self.explored.bounds(self.looked.device)
+
+    # ---- the screen
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="panes"):
+            yield from self.panes
+        with Horizontal(id="body"):
+            yield self.rows
+            yield self.told
+        yield self.foot
+        with Horizontal(id="asking"):
+            yield self.words
+            yield self.prompt
+
+    def on_mount(self) -> None:
+        if self.chars == "ascii":
+            self.told.styles.border_left = ("ascii", "gray")
+        self.screen.set_class(len(self.panes) == 2, "two")
+        if not self.is_headless:
+            self.set_interval(3, self.end_with_the_terminal)
+        self.call_after_refresh(self.begin_chores)
+
+    def end_with_the_terminal(self) -> None:
+        """A terminal that was closed without a word (a session of its own gets no SIGHUP) would be
+        asked for keys for ever."""
+        if terminal_is_gone():
+            self.exit(return_code=1)
+
+    def begin_chores(self) -> None:
+        """What is likely asked for is made beside the keys."""
+        self.run_worker(self._chores, thread=True, exit_on_error=False)
+
+    def _chores(self) -> None:
+        for pane in self.panes:
+            for chore in pane.explored.chores(pane.looked):
+                if not self.is_running:
+                    return
+                with self.lock, contextlib.suppress(MemreplayError):
+                    chore()
+                time.sleep(0.02)  # a key that waits for the lock comes first
+
+    def on_resize(self) -> None:
+        self.query_one("#body").set_class(self.size.width < NARROW, "narrow")
+        self.call_after_refresh(self.draw)
+
+    def on_text_resized(self) -> None:
+        self.draw()
+
+    @property
+    def palette(self) -> Palette:
+        """That of the theme."""
+        return palette_of(dark=self.current_theme.dark, plain=self.chars == "ascii")
+
+    def draw(self) -> None:
+        """All that is shown; what is as before costs nothing on the line."""
+        if not self.is_running or not self.curve.size.width:
+            return
+        with self.lock:
+            palette = self.palette
+            top = max(pane.peak for pane in self.panes)
+            for pane in self.panes:
+                pane.draw(palette, top, active=pane is self.pane)
+            pattern = self.pattern
+            self.rows.draw(
+                self.shown_rows,
+                self.title_of_rows(),
+                palette,
+                (lambda _: None) if pattern is None else pattern.search,
+            )
+            self.draw_told()
+            self.draw_foot()
+
+    def title_of_rows(self) -> str:
+        """What the rows are."""
+        words = self.teller.title(self.looked)
+        if self.differences is not None and self.looked.view in ("tree", "groups"):
+            return f"in sync by {self.sync}: {words}"
+        return words
+
+    def draw_told(self) -> None:
+        """What is told of the row."""
+        width, height = self.told.size.width, self.told.size.height
+        if width <= 0 or not height:
+            return
+        rows, palette = self.shown_rows, self.palette
+        if not len(rows):
+            self.told.show([])
+            return
+        styles = {"": palette.plain, "dim": palette.dim, "title": palette.own}
+        self.told.show(
+            [
+                Strip([Segment(text, styles[style])])
+                for text, style in self.teller.told(rows, self.rows.row, width, height)
+            ]
+        )
+
+    def draw_foot(self) -> None:
+        """The keys that matter, or what there is to say."""
+        palette = self.palette
+        if self.said:
+            self.foot.show([self.line(f" {self.said}", palette.own)])
+            return
+        named = [(first_key(key.keys), key.footer) for key in KEYS if key.footer]
+        last, room = named[-2:], self.size.width  # help, and the way out, are always there
+        room -= sum(len(name) + len(word) + 3 for name, word in last)
+        shown = []
+        for name, word in named[:-2]:
+            room -= len(name) + len(word) + 3
+            if room < 0:
+                break
+            shown.append((name, word))
+        segments = [
+            segment
+            for name, word in (*shown, *last)
+            for segment in (Segment(f" {name}", palette.own), Segment(f" {word} ", palette.dim))
+        ]
+        self.foot.show([Strip(segments)])
+
+    def line(self, text: str, style: Any) -> Strip:
+        return Strip([Segment(text, style)])
+
+    # ---- what is looked at
+
+    def show(self, look: Look) -> None:
+        """Looks at something else; what cannot be shown is said, and nothing changes."""
+        before = [pane.looked for pane in self.panes]
+        kept = self.key_of_row()
+        try:
+            with self.lock:
+                look = self.explored.fitting(look)
+                self.explored.usage(look)
+                self.pane.looked = look
+                self.follow()
+                _ = self.shown_rows
+        except MemreplayError as error:
+            for pane, old in zip(self.panes, before, strict=True):
+                pane.looked = old
+            self.say(str(error))
+            return
+        old = before[self.at]
+        self.said = ""
+        if look.view == old.view and look.by == old.by:
+            self.keep_row(kept)
+        else:
+            self.rows.row = 0
+        self.draw()
+
+    def follow(self) -> None:
+        """The other snapshot's cursor and window go where this one's are."""
+        if self.differences is None:
+            return
+        other, look = self.panes[1 - self.at], self.looked
+        there = self.syncs()
+        if self.sync not in there:  # another device has no steps, or no times
+            self.sync = there[0]
+
+        def moment(event: int) -> int:
+            return same_moment(self.explored, look, event, other.explored, other.looked, self.sync)
+
+        event, first, last = moment(look.event), moment(look.first), moment(look.last)
+        if look.event == self.explored.peak(look).event_index:
+            theirs = replace(
+                other.looked,
+                measure=look.measure,
+                pool=look.pool,
+                stream=look.stream,
+                filters=look.filters,
+            )
+            event = other.explored.peak(theirs).event_index  # peaks are compared
+        low, high = other.explored.bounds(other.looked.device)
+        first, last = min(first, event), max(last, event, first)
+        if (look.first, look.last) == self.bounds:
+            first, last = low, high
+        moved = replace(
+            other.looked,
+            event=event,
+            first=first,
+            last=last,
+            measure=look.measure,
+            axis=look.axis,
+            pool=look.pool,
+            stream=look.stream,
+            filters=look.filters,
+        )
+        other.looked = other.explored.fitting(moved)
+        other.explored.usage(other.looked)
+
+    def key_of_row(self) -> Any:
+        rows = self.shown_rows
+        return rows.key(self.rows.row) if 0 <= self.rows.row < len(rows) else None
+
+    def keep_row(self, key: Any) -> None:
+        """The same row as before, wherever it is now."""
+        rows = self.shown_rows
+        self.rows.row = next((at for at in range(len(rows)) if rows.key(at) == key), 0)
+
+    def say(self, words: str) -> None:
+        """A word in the last line, until the next key."""
+        self.said = clean(words)
+        self.draw_foot()
+
+    # ---- questions
+
+    def ask(self, words: str, answer: Callable[[str], None], value: str = "") -> None:
+        """A line to type, in place of the last one."""
+        self.answer = answer
+        self.words.update(words)
+        self.prompt.value = value
+        self.prompt.can_focus = True
+        self.screen.add_class("asked")
+        self.set_focus(self.prompt)  # at once: keys that wait already are letters of the line
+
+    def typed(self, text: str) -> None:
+        """The line is as it should be."""
+        answer = self.answer
+        self.asked()
+        if answer is not None:
+            try:
+                answer(text)
+            except (MemreplayError, OSError) as error:
+                self.say(str(error))
+
+    def asked(self) -> None:
+        """The line goes away."""
+        self.answer = None
+        self.screen.remove_class("asked")
+        self.prompt.can_focus = False
+        self.set_focus(None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """While a line is typed, keys are letters; on another screen they are that one's."""
+        if action == "quit":
+            return True
+        if len(self.screen_stack) > 1:
+            return False
+        return self.answer is None or action in ("undo_last", "command_palette")

@@ -1,0 +1,320 @@
+"""What the screen is made of: a curve, a list, and lines of text, each drawn a line at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from memreplay.explore.curve import FINE, Chars, picture
+from memreplay.explore.palette import Palette
+from memreplay.explore.rows.row import Line, Rows
+from memreplay.render.document import Place
+from memreplay.render.fit import cell_width, cut_left, cut_right, fit_place
+from memreplay.render.units import size
+
+if TYPE_CHECKING:
+    from textual.events import Click, MouseScrollDown, MouseScrollUp
+
+    from memreplay.explore.explored import Curve, Marks
+
+SCALE = 10  # cells of the numbers beside a curve
+LEAST_PATH = 10  # cells of a path of which the beginning is cut
+LEAST_PLACE = 8  # cells of a place behind another one
+WHOLE_PLACE = 40  # with its function
+
+
+def in_ascii(strip: Strip) -> Strip:
+    """The same where a terminal has nothing else: other letters are question marks."""
+    return Strip(
+        [
+            one
+            if one.text.isascii()
+            else one._replace(text=one.text.replace("…", "~").encode("ascii", "replace").decode())
+            for one in strip
+        ]
+    )
+
+
+class Text(Widget):
+    """Lines of text that are given; `plain`: in ASCII alone."""
+
+    class Resized(Message):
+        """It has another size, and what is drawn is of the one before."""
+
+    def __init__(self, plain: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plain = plain
+        self.lines: list[Strip] = []
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
+
+    def show(self, lines: Sequence[Strip]) -> None:
+        """Draws those that are others than before."""
+        before, self.lines = self.lines, [in_ascii(one) if self.plain else one for one in lines]
+        width = self.size.width
+        for y in range(max(len(before), len(self.lines))):
+            old = before[y] if y < len(before) else None
+            new = self.lines[y] if y < len(self.lines) else None
+            if old != new:
+                self.refresh(Region(0, y, width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        if y < len(self.lines):
+            return self.lines[y].adjust_cell_length(width).apply_style(base)
+        return Strip.blank(width, base)
+
+
+def fitted(text: str, width: int) -> str:
+    """A row's text in so many cells: of a function and its file the file's beginning goes first."""
+    over = cell_width(text) - width
+    if over <= 0:
+        return text
+    name, slash, path = text.rpartition(" /")
+    if slash and cell_width(path) - over >= LEAST_PATH:
+        return f"{name} {cut_left(slash[1] + path, width - cell_width(name) - 1)}"
+    return cut_right(text, width)
+
+
+def fitted_places(places: Sequence[Place], width: int) -> str:
+    """The first place in so many cells, and behind it what there is room for of the others: where
+    there is little, the end of the file's name and the line."""
+    text = fit_place(places[0], width)
+    for place in places[1:]:
+        room = width - cell_width(text) - 2
+        if room < LEAST_PLACE:
+            break
+        name = Place(file=place.file.rpartition("/")[2], line=place.line)
+        text = f"{text}  {fit_place(place if room >= WHOLE_PLACE else name, room)}"
+    return text
+
+
+class CurveView(Text):
+    """A measure over the window, its marks, the cursor and the range."""
+
+    class Chosen(Message):
+        """A column was clicked."""
+
+        def __init__(self, view: CurveView, column: int) -> None:
+            super().__init__()
+            self.view, self.column = view, column
+
+    class Wheeled(Message):
+        """The wheel was turned over it."""
+
+        def __init__(self, view: CurveView, by: int) -> None:
+            super().__init__()
+            self.view, self.by = view, by
+
+    def __init__(self, chars: Chars, **kwargs: Any) -> None:
+        super().__init__(chars == "ascii", **kwargs)
+        self.chars: Chars = chars
+
+    @property
+    def cells(self) -> int:
+        """Cells of the picture."""
+        return max(self.size.width - SCALE - 1, 1)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the picture."""
+        return self.cells * FINE[self.chars]
+
+    def draw(
+        self,
+        curve: Curve,
+        top: int,
+        marks: Marks,
+        cursor: int,
+        span: tuple[int, int] | None,
+        ends: tuple[str, str],
+        palette: Palette,
+    ) -> None:
+        """`cursor` and `span` are columns, -1 for what is not in the window."""
+        height = max(self.size.height - 2, 1)
+        fine = FINE[self.chars]
+        lines = []
+        for y, row in enumerate(picture(curve.lows, curve.highs, top, height, self.chars)):
+            label = ""
+            if y == 0:
+                label = size(top)
+            elif y == height - 1:
+                label = "0 B"
+            elif y == height // 2 and height >= 7:
+                label = size(top * (height - y) // height)
+            lines.append(
+                Strip(
+                    [
+                        Segment(f"{label:>{SCALE}} ", palette.dim),
+                        *self._segments(row.text, row.always, cursor // fine, span, palette),
+                    ]
+                )
+            )
+        lines.append(self._marked(curve, marks, cursor, palette))
+        left, right = ends
+        room = self.cells - cell_width(left) - cell_width(right)
+        axis = left + " " * room + right if room > 0 else cut_right(left, self.cells)
+        lines.append(Strip([Segment(" " * (SCALE + 1)), Segment(axis, palette.dim)]))
+        self.show(lines)
+
+    def _segments(
+        self,
+        text: str,
+        always: Sequence[bool],
+        cursor: int,
+        span: tuple[int, int] | None,
+        palette: Palette,
+    ) -> list[Segment]:
+        """Cells of one style together."""
+        fine = FINE[self.chars]
+        low, high = (-1, -1) if span is None else (span[0] // fine, span[1] // fine)
+        found: list[Segment] = []
+        begin, current = 0, None
+        for at in range(len(text) + 1):
+            style = None
+            if at < len(text):
+                style = palette.sure if always[at] else palette.high
+                if low <= at <= high and span is not None:
+                    style = style + palette.ranged
+                if at == cursor:
+                    style = style + palette.cursor
+            if style is not current or at == len(text):
+                if current is not None:
+                    found.append(Segment(text[begin:at], current))
+                begin, current = at, style
+        return found
+
+    def _marked(self, curve: Curve, marks: Marks, cursor: int, palette: Palette) -> Strip:
+        """The line below the picture: what is where."""
+        from bisect import bisect_right
+
+        fine, cells = FINE[self.chars], [" "] * self.cells
+        ascii_only = self.chars == "ascii"
+        signs = (
+            (marks.annotations, "'" if ascii_only else "·"),
+            (marks.steps, "|" if ascii_only else "│"),
+            (marks.peaks, "^" if ascii_only else "▲"),
+            (marks.ooms, "!"),
+        )
+        bounds = curve.bounds
+        for events, sign in signs:
+            first = bisect_right(events, bounds[0] - 1)
+            last = bisect_right(events, bounds[-1] - 1)
+            for event in events[first:last]:
+                at = max(bisect_right(bounds, event) - 1, 0) // fine
+                cells[min(at, len(cells) - 1)] = sign
+        segments = [Segment(" " * (SCALE + 1))]
+        for at, sign in enumerate(cells):
+            style = palette.oom if sign == "!" else palette.mark
+            if at == cursor // fine and cursor >= 0:
+                style = style + palette.cursor
+            segments.append(Segment(sign, style))
+        return Strip(segments)
+
+    def on_click(self, event: Click) -> None:
+        column = (event.x - SCALE - 1) * FINE[self.chars]
+        if column >= 0:
+            self.post_message(self.Chosen(self, column))
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        event.stop()
+        self.post_message(self.Wheeled(self, 1))
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        event.stop()
+        self.post_message(self.Wheeled(self, -1))
+
+
+class RowsView(Text):
+    """Rows, of which one is chosen."""
+
+    class Chosen(Message):
+        """A row was clicked."""
+
+        def __init__(self, view: RowsView, row: int) -> None:
+            super().__init__()
+            self.view, self.row = view, row
+
+    def __init__(self, plain: bool = False, **kwargs: Any) -> None:
+        super().__init__(plain, **kwargs)
+        self.top = 0
+        self.row = 0
+        self.count = 0
+
+    @property
+    def page(self) -> int:
+        """Rows that fit, below the titles."""
+        return max(self.size.height - 1, 1)
+
+    def draw(self, rows: Rows, title: str, palette: Palette, found: Callable[[str], Any]) -> None:
+        """`found` says whether a row's text is one that was searched for."""
+        self.count = len(rows)
+        self.row = max(min(self.row, self.count - 1), 0)
+        self.top = max(min(self.top, self.row, self.count - self.page), 0)
+        self.top = max(self.top, self.row - self.page + 1)
+        there = range(self.top, min(self.top + self.page, self.count))
+        lines = [rows.line(at) for at in there]
+        widths = [
+            max([len(name), 7, *(len(line.cells[i]) for line in lines)])
+            for i, name in enumerate(rows.titles)
+        ]
+        heads = "".join(f"{name:>{wide}}  " for name, wide in zip(rows.titles, widths, strict=True))
+        drawn = [Strip([Segment(f" {heads}{title}", palette.title)])]
+        if not lines:
+            drawn.append(Strip([Segment(f" {rows.note}", palette.dim)]))
+        for at, line in zip(there, lines, strict=True):
+            drawn.append(self._drawn(line, widths, palette, at == self.row, found))
+        self.show(drawn)
+
+    def _drawn(
+        self,
+        line: Line,
+        widths: Sequence[int],
+        palette: Palette,
+        chosen: bool,
+        found: Callable[[str], Any],
+    ) -> Strip:
+        numbers = "".join(
+            f"{cell:>{wide}}  " for cell, wide in zip(line.cells, widths, strict=False)
+        )
+        style = palette.dim if line.dim else palette.heat(line.share)
+        room = max(self.size.width - len(numbers) - 1, 1)
+        deep = min(line.level, max(room // 2 - 4, 0) // 2)
+        lead = "  " * deep + (f"{palette.signs[line.sign]} " if line.sign else "  ") * (
+            line.level > 0 or bool(line.sign)
+        )
+        width = max(room - len(lead), 1)
+        text = fitted_places(line.places, width) if line.places else fitted(line.text, width)
+        own = palette.plain if not line.dim else palette.dim
+        if found(line.text):
+            own = own + palette.found
+        more = palette.chosen if chosen else Style.null()
+        return Strip(
+            [
+                Segment(f" {numbers}", style + more),
+                Segment(lead, palette.dim + more),
+                Segment(text, own + more),
+                Segment(" " * max(room - len(lead) - cell_width(text), 0), more),
+            ]
+        )
+
+    def on_click(self, event: Click) -> None:
+        row = self.top + event.y - 1
+        if event.y >= 1 and row < self.count:
+            self.post_message(self.Chosen(self, row))
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        event.stop()
+        self.post_message(self.Chosen(self, min(self.row + 3, self.count - 1)))
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        event.stop()
+        self.post_message(self.Chosen(self, max(self.row - 3, 0)))

@@ -1,0 +1,109 @@
+"""Speaks the Model Context Protocol: lists the tools, and hands each call to a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from memreplay.io.version import __version__
+from memreplay.mcp.arguments import schema_of
+from memreplay.mcp.asking import Asking, ToldError, told
+from memreplay.mcp.kept import Kept
+from memreplay.mcp.leaving import end_at_signals, watch_output
+from memreplay.mcp.paging import bounded
+from memreplay.mcp.running import Threads
+from memreplay.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
+from memreplay.texts import clean
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.commands.shared.source import Reading
+    from memreplay.mcp.allowed import Allowed
+
+
+def listed_tools() -> list[types.Tool]:
+    """The tools as the protocol lists them."""
+    return [
+        types.Tool(
+            name=name,
+            description=tool.description,
+            input_schema=schema_of(tool.arguments),
+            annotations=types.ToolAnnotations(read_only_hint=True),
+        )
+        for name, tool in TOOLS.items()
+    ]
+
+
+def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Server[Any]:
+    """A server of these folders. It has to be made where its event loop runs."""
+    toolbox, kept, threads = Toolbox(), Kept(), Threads()
+    tools = listed_tools()
+
+    async def list_tools(
+        _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(
+        _context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        given: Mapping[str, Any] = params.arguments or {}
+
+        def work(stop: Event) -> str:
+            asking = Asking(allowed, kept, reading, rules, stop)
+            return told("", lambda: toolbox.call(params.name, given, asking))
+
+        try:
+            return _result(await threads.run(work))
+        except ToldError as error:
+            return _result(bounded(clean(str(error))), is_error=True)
+        except Exception as error:  # a bug, which should end no session
+            words = f"internal error: {type(error).__name__}: {error}"
+            return _result(bounded(clean(words)), is_error=True)
+
+    return Server(
+        "memreplay",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], is_error=is_error
+    )
+
+
+def serve(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> None:
+    """Serve standard input and output until the input ends. Raises BrokenPipeError where nobody
+    reads the output any more."""
+
+    async def run() -> None:
+        server = server_of(allowed, reading, rules)
+        async with stdio_server() as (source, sink):
+            await server.run(source, sink, server.create_initialization_options())
+
+    watch_output(1)
+    end_at_signals()
+    try:
+        asyncio.run(run())
+    except BaseException as error:
+        if _is_broken_pipe(error):
+            raise BrokenPipeError from None
+        raise
+
+
+def _is_broken_pipe(error: BaseException) -> bool:
+    """Whether it is one, or a group of nothing else."""
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return isinstance(error, BrokenPipeError) or (bool(inner) and all(map(_is_broken_pipe, inner)))

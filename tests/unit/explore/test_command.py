@@ -1,0 +1,213 @@
+"""Tests of explore/command.py: it wants a terminal, and leaves that as it was."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from memreplay.commands.explore.command import chars_of
+from tests.conftest import ROOT
+
+GPT = str(ROOT / "examples" / "two_gpus.pkl.gz")
+pytest.importorskip("textual")
+RUN = "import sys; from memreplay.__main__ import run; run()"
+FAILS = (
+    "from memreplay.explore.app import Explorer\n"
+    "def fails(self): raise RuntimeError('broken')\n"
+    "Explorer.action_turn = fails\n" + RUN
+)
+
+
+def said(*words: str, **changes: str) -> tuple[int, str]:
+    """What it says where there is no terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "memreplay", "explore", *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | changes,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def test_it_needs_a_terminal() -> None:
+    code, words = said(GPT)
+    assert (code, words) == (
+        2,
+        "memreplay: error: explore needs a terminal; memreplay peak and at print what it shows\n",
+    )
+    code, words = said("-")
+    assert (code, words.count("\n")) == (2, 1)
+    assert "standard input is the keyboard here" in words
+
+
+class Played:
+    """The command in a terminal of its own, with keys pressed one after the other's answer."""
+
+    def __init__(
+        self,
+        code: str,
+        *words: str,
+        keys: str,
+        wanted: bytes = b"of the peak",
+        then: tuple[str | bytes, ...] = (),
+        closes: bool = False,
+        **changes: str,
+    ) -> None:
+        self.master, slave = pty.openpty()
+        self.before = termios.tcgetattr(slave)
+        started = subprocess.Popen(
+            [sys.executable, "-c", code, "explore", *words],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env=os.environ
+            | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", "PYTHONUTF8": "1"}
+            | changes,
+        )
+        self.drawn = b""
+        self.until(wanted, started)
+        for key in keys:
+            os.write(self.master, key.encode())
+            time.sleep(0.1)
+        for one in then:  # keys, and what is to be drawn after them
+            if isinstance(one, str):
+                time.sleep(0.2)
+                before = len(self.drawn)
+                os.write(self.master, one.encode())
+            else:
+                self.until(one, started, before)
+        try:
+            if closes:
+                os.close(self.master)
+                os.close(slave)
+            else:
+                self.until(None, started)
+            self.code = started.wait(30)
+        finally:
+            started.kill()
+        if not closes:
+            self.after = termios.tcgetattr(slave)
+            os.close(slave)
+            os.close(self.master)
+
+    def until(self, wanted: bytes | None, of: subprocess.Popen[bytes], begin: int = 0) -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (wanted and wanted in self.drawn[begin:]):
+            ready, _, _ = select.select([self.master], [], [], 0.1)
+            if ready:
+                self.drawn += os.read(self.master, 1 << 16)
+            elif of.poll() is not None:
+                break
+
+
+def left_as_it_was(played: Played) -> bool:
+    """The other screen is left, the cursor is seen, the mouse is let go of."""
+    end = played.drawn
+    return (
+        played.after == played.before
+        and end.rfind(b"\x1b[?1049l") > end.rfind(b"\x1b[?1049h") >= 0
+        and end.rfind(b"\x1b[?25h") > end.rfind(b"\x1b[?25l")
+        and end.rfind(b"\x1b[?1000l") > end.rfind(b"\x1b[?1000h")
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", ["q", "\x03", "2pq", "?qq"])
+def test_the_terminal_is_left_as_it_was(keys: str) -> None:
+    played = Played(RUN, GPT, keys=keys)
+    assert (played.code, left_as_it_was(played)) == (0, True), played.drawn[-500:]
+
+
+def test_the_terminal_is_left_as_it_was_after_an_exception() -> None:
+    played = Played(FAILS, GPT, keys="t")
+    assert played.code == 1
+    assert left_as_it_was(played)
+    assert b"broken" in played.drawn
+
+
+@pytest.mark.slow
+def test_a_terminal_without_unicode() -> None:
+    played = Played(RUN, GPT, keys="123q", PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert played.code == 0
+    assert played.drawn.isascii(), [one for one in played.drawn.splitlines() if not one.isascii()]
+
+
+@pytest.mark.slow
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    import gzip
+
+    cut = tmp_path / "cut.pkl"
+    with gzip.open(GPT) as file:
+        cut.write_bytes(file.read()[:60_000])
+    played = Played(RUN, str(cut), "--salvage", keys="q")
+    assert played.code == 0
+    assert b"the intact part of a file that is cut off" in played.drawn
+    played = Played(RUN, str(cut), keys="")
+    assert played.code == 4
+    assert b"\x1b[?1049h" not in played.drawn
+    assert played.drawn.count(b"error") == 1
+
+
+@pytest.mark.slow
+def test_where_to_begin() -> None:
+    played = Played(RUN, GPT, "--at", "start", "--by", "category", "--device", "1", keys="q")
+    assert played.code == 0
+    assert b"the start of" in played.drawn
+    played = Played(RUN, GPT, "--at", "peak:9999", keys="")
+    assert played.code == 2
+    assert b"there is no peak 9999" in played.drawn
+
+
+@pytest.mark.slow
+def test_two_files_and_a_folder(tmp_path: Path) -> None:
+    played = Played(RUN, GPT, GPT, keys="pq")
+    assert played.code == 0
+    assert b"both hold the same" in played.drawn
+    folder = str(ROOT / "examples" / "fsdp_ranks")
+    played = Played(
+        RUN, folder, keys="", wanted=b"4 ranks", then=("\r", b"of the peak", "q", b"4 ranks", "q")
+    )
+    assert played.code == 0
+    assert left_as_it_was(played)
+    played = Played(RUN, folder, GPT, keys="")
+    assert played.code == 2
+    assert b"is a folder, and is explored by itself" in played.drawn
+
+
+@pytest.mark.slow
+def test_it_ends_with_its_terminal() -> None:
+    """One that is closed without SIGHUP, as of a session of its own."""
+    played = Played(RUN, GPT, keys="", closes=True)
+    assert played.code == 1
+
+
+def test_without_textual(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['textual'] = None\n" + RUN
+    played = Played(code, GPT, keys="")
+    assert played.code == 2
+    assert b"(the extra 'explore')" in played.drawn
+
+
+@pytest.mark.parametrize("name", ["C", "POSIX", "en_US.UTF-8"])
+def test_a_locale_without_unicode_is_drawn_in_ascii(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Utf8:
+        encoding = "utf-8"
+
+    monkeypatch.setenv("LC_ALL", name)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout", Utf8())  # as Python has it in the C locale, too
+    assert chars_of("auto") == ("braille" if "UTF" in name else "ascii")
+    assert chars_of("blocks") == "blocks"

@@ -1,0 +1,95 @@
+"""Tests of explore/ranks.py and ranks_app.py: the ranks of a folder, and which one is chosen."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.shared.source import Reading
+from memreplay.explore.ranks import Rank, RankRows, ranks_of_folder
+from memreplay.explore.ranks_app import Ranks
+from memreplay.render.units import size
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "examples" / "fsdp_ranks"
+
+
+def test_each_rank_has_its_peak() -> None:
+    ranks, code = ranks_of_folder(str(FOLDER), Reading(), "requested")
+    assert code == 0
+    assert [one.rank for one in ranks] == [0, 1, 2, 3]
+    for one in ranks:
+        (device,) = mr.peak(mr.open(one.file)).devices
+        assert (one.device, one.peak, one.event) == (
+            device.device,
+            device.peak_bytes,
+            device.event_index,
+        )
+        (reserved,) = mr.peak(mr.open(one.file), measure="reserved").devices
+        assert one.reserved == reserved.peak_bytes
+        assert max(one.highs) == one.peak
+    held, _ = ranks_of_folder(str(FOLDER), Reading(), "held")
+    assert all(a.peak <= b.peak for a, b in zip(held, ranks, strict=True))
+
+
+def test_a_rank_that_cannot_be_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rank0.pkl.gz").write_bytes((FOLDER / "rank0.pkl.gz").read_bytes())
+    (tmp_path / "rank1.pkl").write_bytes(b"no snapshot")
+    (tmp_path / "other.pkl").write_bytes(b"")
+    ranks, code = ranks_of_folder(str(tmp_path), Reading(), "requested")
+    assert ([one.rank for one in ranks], code) == ([0], 3)
+    said = capsys.readouterr().err
+    assert "rank1.pkl" in said
+    assert "other.pkl is left out" in said
+    assert ranks_of_folder(str(tmp_path / "none"), Reading(), "requested") == ([], 3)
+
+
+def rank(number: int, peak: int) -> Rank:
+    return Rank(number, f"rank{number}.pkl", 0, peak, 7, peak, [0] * 80, [peak] * 80)
+
+
+def test_rows_are_to_one_scale() -> None:
+    rows = RankRows([rank(0, 50), rank(1, 100), rank(2, 100)], "blocks", by_peak=True)
+    assert [rows.key(at) for at in range(3)] == [1, 2, 0]
+    assert rows.line(0).text == "█" * 40 + "  rank1.pkl"
+    assert rows.line(2).text == "▄" * 40 + "  rank0.pkl"
+    assert rows.line(2).cells == ("0", "50 B", "50 B")
+    rows = RankRows([rank(1, 1), rank(0, 2)], "ascii", by_peak=False)
+    assert [rows.key(at) for at in range(2)] == [0, 1]
+    assert rows.line(1).text == "." * 40 + "  rank1.pkl"
+
+
+def test_one_is_chosen() -> None:
+    app = Ranks("run", [rank(number, 100 + number) for number in range(30)], "blocks")
+
+    async def play() -> None:
+        async with app.run_test(size=(100, 12)) as pilot:
+            await pilot.pause()
+            for key in ("down", "pagedown", "G", "g", "s", "s", "up", "down", "s"):
+                await pilot.press(key)
+            strips = app.screen._compositor.render_strips()
+            text = "\n".join("".join(one.text for one in strip) for strip in strips)
+            assert f"30 ranks, peaks {size(100)} to {size(129)}" in text
+            await pilot.press("enter")
+
+    asyncio.run(play())
+    assert app.return_value is not None
+    assert app.return_value.rank == 28
+
+
+def test_none_is_chosen() -> None:
+    app = Ranks("run", [rank(0, 1), rank(1, 2)], "ascii", chosen=0)
+
+    async def play() -> None:
+        async with app.run_test(size=(60, 6)) as pilot:
+            await pilot.pause()
+            assert app.found.key(app.rows.row) == 0
+            await pilot.press("q")
+
+    asyncio.run(play())
+    assert app.return_value is None

@@ -1,0 +1,180 @@
+"""Tests of explore/showing.py: numbers on the screen are right."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from textual import events
+
+import memreplay as mr
+from memreplay.explore.app import Explorer
+from memreplay.render.units import size
+from tests.build import SnapshotBuilder, dump
+from tests.conftest import ROOT
+from tests.unit.explore.playing import explorer, play, screen, two
+
+pytestmark = pytest.mark.usefixtures("short_waits")
+NAMES = {"/": "slash", ":": "colon"}
+
+
+def test_the_first_screen_says_what_peak_says() -> None:
+    app = explorer()
+    (found,) = mr.peak(app.explored.snap).devices
+
+    async def do(_: Any) -> None:
+        text = "\n".join(screen(app))
+        assert f"{size(found.peak_bytes)} (100.0% of the peak)" in text
+        assert f"event {found.event_index:,} of {found.trace_events:,}" in text
+        assert "requested, exact" in text
+
+    play(app, do)
+
+
+def test_a_line_is_typed() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("colon", *"1000", "enter")
+        assert app.looked.event == 1000
+        await pilot.press("colon", *"end", "enter")
+        assert app.looked.event == app.bounds[1]
+        await pilot.press("colon", *"peak", "enter")
+        assert app.looked.event == app.explored.usage(app.looked).peak.event_index
+        await pilot.press("colon", *"99999", "enter")
+        await pilot.sees("99")
+        await pilot.press("colon", *"q1", "escape")  # letters, not keys
+        assert app.answer is None
+        assert app.looked.event == app.explored.usage(app.looked).peak.event_index
+        await pilot.press("f", *"--min-bytes 100MiB", "enter")
+        assert app.looked.filters is not None
+        assert app.looked.filters.min_bytes == 100 << 20
+        await pilot.sees("only --min-bytes", 0)
+        await pilot.press("f", "ctrl+u", *"(", "enter")
+        await pilot.sees("regular expression")
+        assert app.looked.filters.min_bytes == 100 << 20  # as before
+        await pilot.press("f", "ctrl+u", "enter")
+        assert app.looked.filters is None
+
+    play(app, do)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["/", "f", ":", "e"])
+def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        for one in ("2", key, "q", "2", "j", "b"):  # as when they are pasted, or come late
+            app.post_message(events.Key(one if one.isalnum() else NAMES[one], one))
+        await pilot.settled()
+        await pilot.settled()
+        assert app.prompt.value == "q2jb"
+        assert app.looked.view == "groups"
+        await pilot.press("escape")
+        assert app.answer is None
+
+    play(app, do)
+
+
+def test_what_is_drawn_is_of_the_size_that_there_is() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        whole = app.pane.cursor_line.lines[0].text
+        for columns, lines in ((3, 3), (120, 40)):
+            await pilot.resize_terminal(columns, lines)
+            await asyncio.sleep(0.2)
+            await pilot.settled()
+            assert app.pane.cursor_line.lines[0].text == (whole if columns == 120 else "…")
+
+    play(app, do)
+
+
+def test_the_cursor_keeps_its_row() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("2", "down", "down")
+        name = app.explored.rows(app.looked).line(app.rows.row).text
+        await pilot.press("left")
+        assert app.explored.rows(app.looked).line(app.rows.row).text == name
+
+    play(app, do)
+
+
+@pytest.mark.slow
+def test_the_terminal_is_resized() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        for columns, lines in ((200, 60), (80, 24), (40, 10), (20, 5), (1, 1), (120, 40)):
+            await pilot.resize_terminal(columns, lines)
+            for key in ("right", "down", "r", "r", "2", "1"):
+                await pilot.press(key)
+        assert "of the peak" in "\n".join(screen(app))
+
+    play(app, do)
+
+
+@pytest.mark.parametrize("chars", ["ascii", "blocks"])
+def test_without_unicode(chars: str) -> None:
+    app = explorer(chars=chars)
+
+    async def do(pilot: Any) -> None:
+        for key in ("1", "2", "3", "4"):
+            await pilot.press(key)
+            text = "".join(screen(app))
+            assert text.isascii() or chars == "blocks", re.findall(r"[^\x00-\x7f]", text)
+
+    play(app, do)
+
+
+@pytest.mark.slow
+def test_two_are_in_sync() -> None:
+    app = two()
+
+    async def do(pilot: Any) -> None:
+        base, new = app.panes
+        assert app.pane is new
+        text = "\n".join(screen(app))
+        assert "transformer_step.pkl.gz" in text
+        assert "transformer_deeper.pkl.gz" in text
+        assert "in sync by step" in text
+        await pilot.press("home")
+        assert (base.looked.event, new.looked.event) == (-1, -1)
+        await pilot.press("u", "u", "colon", *"2000", "enter")
+        assert app.sync == "event"
+        assert (base.looked.event, new.looked.event) == (2000, 2000)
+        await pilot.press("backslash", "full_stop")
+        assert app.pane is base
+        assert (base.looked.event, new.looked.event) == (2001, 2001)
+        await pilot.press("m")
+        assert (base.looked.measure, new.looked.measure) == ("held", "held")
+        await pilot.press("plus", "plus", "z")
+        assert (base.looked.first, base.looked.last) == base.explored.bounds(0)
+        assert (new.looked.first, new.looked.last) == new.explored.bounds(0)
+
+    play(app, do)
+
+
+@pytest.mark.slow
+def test_another_device_has_no_steps_and_no_times() -> None:
+    plain = SnapshotBuilder(2, times=False)
+    plain.alloc(512, 100).alloc(1024, 700, device=1).alloc(2048, 800, device=1)
+    for sync in ("step", "time"):
+        first = explorer(ROOT / "examples" / "two_gpus.pkl.gz")
+        second = explorer(dump(plain.build()))
+        app = Explorer([first.pane, second.pane])
+        app.sync = sync  # as the devices before had them
+
+        async def do(pilot: Any, app: Explorer = app) -> None:
+            await pilot.press("left", "d", "home", "backslash", "end", "d", "left")
+            assert app.sync == "event"
+            for pane in app.panes:
+                low, high = pane.explored.bounds(pane.looked.device)
+                assert low <= pane.looked.event <= high
+
+        play(app, do)

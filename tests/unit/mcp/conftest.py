@@ -1,0 +1,59 @@
+"""What these tests share: a folder of snapshots, and calls as the server makes them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from memreplay.analysis.categories.rules import rules_of
+from memreplay.commands.shared.source import Reading
+from memreplay.mcp.allowed import Allowed
+from memreplay.mcp.asking import Asking
+from memreplay.mcp.kept import Kept
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+
+LEAKY, OOM = "leaky_training.pkl.gz", "serving_oom.pkl.gz"
+Asks = Callable[..., Asking]
+
+
+def snapshot(events: int = 1) -> bytes:
+    """A small snapshot with so many allocations."""
+    builder = SnapshotBuilder()
+    for i in range(events):
+        builder.alloc(0x1000 * (i + 1), 512 * (i + 1), frames=[("train", "/home/a/train.py", 7)])
+    return build.dump(builder.build())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a small snapshot, two real ones, and something else."""
+    found = tmp_path / "dumps"
+    (found / "run").mkdir(parents=True)
+    (found / "small.pkl").write_bytes(snapshot())
+    for name in (LEAKY, OOM):
+        shutil.copy(ROOT / "examples" / name, found / "run" / name)
+    (found / "notes.txt").write_text("nothing")
+    return found
+
+
+@pytest.fixture
+def asks() -> Asks:
+    """Makes the asking of a call about some folders."""
+
+    def made(*folders: Path, kept: Kept | None = None, **reading: object) -> Asking:
+        allowed = Allowed([str(one) for one in folders])
+        return Asking(
+            allowed,
+            Kept() if kept is None else kept,
+            Reading(**reading),  # type: ignore[arg-type]
+            rules_of({}, ""),
+            Event(),
+        )
+
+    return made
