@@ -153,8 +153,8 @@ def check_numbers(demo: Demo, expected: Replayed) -> None:
         device["trace_events"],
         device["peak_bytes"],
         device["event_index"],
-        device["baseline_bytes"],
-        device["final_bytes"],
+        device["carried_over_bytes"],
+        device["end_bytes"],
     )
     demo.equal("memreplay peak", found, expected)
     grouped = sum(group["bytes"] for group in device["groups"])

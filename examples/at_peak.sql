@@ -1,6 +1,6 @@
 with peak as (
-  select device, coalesce(event, -1) as event from usage
-  order by requested_bytes desc, event nulls first limit 1
+  select device, coalesce(event_index, -1) as event from usage
+  order by requested_bytes desc, event_index nulls first limit 1
 )
 select category, module, sum(bytes) as bytes, count(*) as blocks
 from allocations join peak using (device)

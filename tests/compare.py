@@ -57,8 +57,8 @@ def assert_replay(snap: mr.Snapshot, snapshot: Any, device: int) -> None:
     assert replay.peak.bytes == want.peak_bytes
     assert replay.peak.event_index == want.event_index
     for name in (
-        "carried_bytes",
-        "final_bytes",
+        "carried_over_bytes",
+        "end_bytes",
         "reconciliation_bytes",
         "double_allocs",
         "unmatched_frees",
@@ -98,7 +98,7 @@ def assert_live(
         )
         for i in range(len(live))
     ] == key
-    usage = want.carried_bytes if event < 0 else want.usage[event]
+    usage = want.carried_over_bytes if event < 0 else want.usage[event]
     assert live.bytes == usage
     ranks = bytes(snap.native.n_strings)
     for by in ("stack", "line", "file", "function"):

@@ -45,14 +45,14 @@ class Lifetime:
 
 @dataclass
 class OracleReplay:
-    """What one device did. `usage[i]` is the usage after event i; the start is `carried_bytes`."""
+    """What one device did. `usage[i]` is that after event i; `carried_over_bytes` at the start."""
 
     device: int
     usage: list[int]
-    carried_bytes: int
+    carried_over_bytes: int
     peak_bytes: int
     event_index: int
-    final_bytes: int
+    end_bytes: int
     reconciliation_bytes: int
     double_allocs: int
     unmatched_frees: int
@@ -173,23 +173,23 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
             kept_carried.append(Lifetime(-1, None, block.addr, block.requested_size, block.frames))
             seen.add(block.addr)
 
-    carried_bytes = sum(one.size for one in freed_carried + kept_carried)
+    carried_over_bytes = sum(one.size for one in freed_carried + kept_carried)
     usage: list[int] = []
-    current = carried_bytes
+    current = carried_over_bytes
     for change in changes:
         current += change
         usage.append(current)
 
-    peak_bytes = max([carried_bytes, *usage])
-    event_index = -1 if carried_bytes == peak_bytes else usage.index(peak_bytes)
+    peak_bytes = max([carried_over_bytes, *usage])
+    event_index = -1 if carried_over_bytes == peak_bytes else usage.index(peak_bytes)
 
     return OracleReplay(
         device=device,
         usage=usage,
-        carried_bytes=carried_bytes,
+        carried_over_bytes=carried_over_bytes,
         peak_bytes=peak_bytes,
         event_index=event_index,
-        final_bytes=current,
+        end_bytes=current,
         reconciliation_bytes=current - sum(block.requested_size for block in blocks),
         double_allocs=double_allocs,
         unmatched_frees=unmatched_frees,

@@ -85,9 +85,9 @@ class Groups:
             return False
         if filters.only_live_at_end and one.free_index is not None:
             return False
-        if filters.no_carried and one.alloc_index < 0:
+        if filters.no_carried_over and one.alloc_index < 0:
             return False
-        return not filters.only_carried or one.alloc_index < 0
+        return not filters.only_carried_over or one.alloc_index < 0
 
     def called(self, one: Lifetime, way: str) -> str:
         if way in ("compile_context", "user_metadata"):

@@ -15,11 +15,11 @@ from tests import oracle
 
 @dataclass
 class MeasureReplay:
-    """A measure over time. `usage[i]` is its value after event i; the start is `carried_bytes`."""
+    """A measure over time. `usage[i]` is that after event i; `carried_over_bytes` at the start."""
 
-    carried_bytes: int
+    carried_over_bytes: int
     usage: list[int]
-    final_bytes: int
+    end_bytes: int
     reconciliation_bytes: int  # what the end is above what the final segments say
 
 

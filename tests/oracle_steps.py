@@ -27,7 +27,7 @@ class StepSum:
 
 def level(replay: OracleReplay, event: int) -> int:
     """Usage after an event; -1 is the start."""
-    return replay.usage[event] if event >= 0 else replay.carried_bytes
+    return replay.usage[event] if event >= 0 else replay.carried_over_bytes
 
 
 def step_sums(replay: OracleReplay, spans: Sequence[tuple[int, int]]) -> list[StepSum]:

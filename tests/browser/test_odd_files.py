@@ -127,7 +127,7 @@ def test_a_part_of_a_file(opened: OpenPage) -> None:
     page = opened(snap)
     assert page.bytes("peak-bytes") == snap.replay(0).peak.bytes
     page.set(at=0)
-    assert page.bytes("cursor-bytes") == snap.replay(0).carried_bytes
+    assert page.bytes("cursor-bytes") == snap.replay(0).carried_over_bytes
     walk(page)
 
 

@@ -48,7 +48,7 @@ def test_every_measure_is_pytorchs_own(path: Path, told: Any) -> None:
     snap = mr.open(path)
     for measure in MEASURES:
         usage = snap.replay(0).measure(measure)
-        found = usage.start_bytes, usage.peak.bytes, usage.final_bytes
+        found = usage.start_bytes, usage.peak.bytes, usage.end_bytes
         of = f"{measure}_bytes.all"
         end = told["end"]
         assert found == (told["before"][f"{of}.current"], end[f"{of}.peak"], end[f"{of}.current"])

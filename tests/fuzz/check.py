@@ -196,15 +196,21 @@ def analyse_replay(replay: mr.Replay) -> None:
     must(len(usage) == replay.events, "a usage for each event")
     at = replay.peak.event_index - replay.first_event
     must(-1 <= at < max(1, replay.events), "a peak at no event")
-    must(replay.peak.bytes == max([replay.carried_bytes, *usage.tolist()]), "usage and peak")
-    must(replay.peak.bytes == (replay.carried_bytes if at < 0 else usage[at]), "peak and event")
-    must(replay.final_bytes == (usage[-1] if len(usage) else replay.carried_bytes), "the end")
-    must(replay.carried_bytes >= 0 and (not len(usage) or usage.min() >= 0), "usage below zero")
+    must(replay.peak.bytes == max([replay.carried_over_bytes, *usage.tolist()]), "usage and peak")
+    must(
+        replay.peak.bytes == (replay.carried_over_bytes if at < 0 else usage[at]), "peak and event"
+    )
+    must(replay.end_bytes == (usage[-1] if len(usage) else replay.carried_over_bytes), "the end")
+    must(
+        replay.carried_over_bytes >= 0 and (not len(usage) or usage.min() >= 0), "usage below zero"
+    )
     lives = replay.lifetimes
     for event in (replay.start, replay.peak.event_index, replay.start + replay.events):
         live = replay.live_at(event=event)
         row = event - replay.first_event
-        must(live.bytes == (replay.carried_bytes if row < 0 else usage[row]), "a live set's sum")
+        must(
+            live.bytes == (replay.carried_over_bytes if row < 0 else usage[row]), "a live set's sum"
+        )
         begun = lives.alloc_event <= event
         ended = (lives.free_event >= 0) & (lives.free_event <= event)
         must(len(live) == (begun & ~ended).sum(), "lifetimes and a live set")
@@ -285,8 +291,8 @@ def check_range(data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bo
         begin, end = min(first, of_whole.events), min(last, of_whole.events)
         must(of_part.events == max(0, end - begin), "events of a range")
         if of_part.events:
-            before = of_whole.usage[begin - 1] if begin else of_whole.carried_bytes
-            must(of_part.carried_bytes == before, "a range's carried")
+            before = of_whole.usage[begin - 1] if begin else of_whole.carried_over_bytes
+            must(of_part.carried_over_bytes == before, "a range's carried")
             must((of_part.usage == of_whole.usage[begin:end]).all(), "a range's usage")
 
 

@@ -91,14 +91,14 @@ FILTERS = (
     Filters(include=("f",)),
     Filters(exclude=("f",), min_bytes=512),
     Filters(only_live_at_end=True),
-    Filters(only_carried=True),
-    Filters(no_carried=True),
+    Filters(only_carried_over=True),
+    Filters(no_carried_over=True),
 )
 
 CHANGES = (
     Change(0.0),
     Change(0.5, filters=Filters(min_bytes=1024)),
-    Change(2.0, filters=Filters(no_carried=True)),
+    Change(2.0, filters=Filters(no_carried_over=True)),
     Change(1.0, twice=True),
     Change(1.5, twice=True, categories=("unknown", "other")),
 )

@@ -74,7 +74,7 @@ def slice_of(snap: mr.Snapshot, dice: int) -> None:
     for device in snap.devices:
         want = snap.replay(device)
         if device not in part.devices:
-            if want.events or want.carried_bytes:
+            if want.events or want.carried_over_bytes:
                 raise AssertionError(f"device {device} is not in the slice")
             continue
         found = part.replay(device)

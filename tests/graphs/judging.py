@@ -274,7 +274,10 @@ def compared_measures(replay: mr.Replay, snapshot: Any, device: int) -> None:
         series = [usage.start_bytes, *usage.series.tolist()]
         if name in ("held", "reserved"):
             want = getattr(oracle_measures, name)(snapshot, device)
-            must(series == [want.carried_bytes, *want.usage], f"{name}: {series}, not {want.usage}")
+            must(
+                series == [want.carried_over_bytes, *want.usage],
+                f"{name}: {series}, not {want.usage}",
+            )
             must(usage.reconciliation_bytes == want.reconciliation_bytes, f"{name} at the end")
         must(len(series) == replay.events + 1, f"{name} at every event")
         must(min(series) >= 0 or name == "reserved", f"{name} below zero")

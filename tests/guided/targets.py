@@ -40,7 +40,7 @@ def read(data: bytes) -> bool:
         return False
     for device in snap.devices[:2]:
         replay = snap.replay(device)
-        most = max([replay.carried_bytes, *replay.usage[:64].tolist()])
+        most = max([replay.carried_over_bytes, *replay.usage[:64].tolist()])
         if replay.peak.bytes < most:
             raise WrongError(f"a peak of {replay.peak.bytes} below {most}")
     return True

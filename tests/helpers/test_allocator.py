@@ -533,7 +533,7 @@ def test_the_truth_is_in_order(recording: Recording) -> None:
 def test_the_oracle_of_requested_finds_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         got = oracle.replay(recording.snapshot, device)
-        assert got.carried_bytes == truth.start_of("requested")
+        assert got.carried_over_bytes == truth.start_of("requested")
         assert got.usage == truth.series("requested")
         assert got.reconciliation_bytes == 0
         assert (got.double_allocs, got.unmatched_frees, got.size_mismatches) == (0, 0, 0)

@@ -20,8 +20,8 @@ def test_peak_of_a_simple_trace() -> None:
     b = SnapshotBuilder().alloc(A, 100).alloc(B, 50).free(A, 100).alloc(C, 30)
     got = oracle.replay(b.finish_segments().build(), 0)
     assert got.usage == [100, 150, 150, 50, 80]  # a free is two events
-    assert (got.peak_bytes, got.event_index, got.final_bytes) == (150, 1, 80)
-    assert (got.carried_bytes, got.reconciliation_bytes) == (0, 0)
+    assert (got.peak_bytes, got.event_index, got.end_bytes) == (150, 1, 80)
+    assert (got.carried_over_bytes, got.reconciliation_bytes) == (0, 0)
     assert [(one.alloc_index, one.free_index, one.addr, one.size) for one in got.lifetimes] == [
         (0, 3, A, 100),
         (1, None, B, 50),
@@ -41,9 +41,9 @@ def test_carried_freed_in_the_trace_and_carried_that_stays() -> None:
     b = SnapshotBuilder().alloc(A, 10).free(B, 200).alloc(B, 5)
     b.finish_segments(extra_live=[(0, C, 7)])
     got = oracle.replay(b.build(), 0)
-    assert got.carried_bytes == 207
+    assert got.carried_over_bytes == 207
     assert got.usage == [217, 217, 17, 22]
-    assert (got.peak_bytes, got.event_index, got.final_bytes) == (217, 0, 22)
+    assert (got.peak_bytes, got.event_index, got.end_bytes) == (217, 0, 22)
     assert got.reconciliation_bytes == 0
     assert [(one.alloc_index, one.free_index, one.addr) for one in got.lifetimes] == [
         (0, None, A),
@@ -69,7 +69,7 @@ def test_unmatched_free_and_size_mismatch() -> None:
     b.free_completed(B, 3).free_completed(B, 3)
     got = oracle.replay(b.build(), 0)
     assert got.usage == [13, 3, 3, 0, 0]  # B was carried; A is freed by its own size
-    assert (got.unmatched_frees, got.size_mismatches, got.carried_bytes) == (2, 1, 3)
+    assert (got.unmatched_frees, got.size_mismatches, got.carried_over_bytes) == (2, 1, 3)
 
 
 def test_other_actions_have_no_effect() -> None:
@@ -86,7 +86,7 @@ def test_pending_blocks_are_active_and_inactive_ones_are_stale() -> None:
     states = ("active_allocated", "active_pending_free", "active_awaiting_free", "inactive")
     b.segment(A, 2048, blocks=[b.block(A + 512 * i, 512, 10, s) for i, s in enumerate(states)])
     got = oracle.replay(b.build(), 0)
-    assert (got.carried_bytes, got.final_bytes, got.reconciliation_bytes) == (30, 30, 0)
+    assert (got.carried_over_bytes, got.end_bytes, got.reconciliation_bytes) == (30, 30, 0)
     assert (got.peak_bytes, got.event_index, got.usage) == (30, -1, [])
 
 
@@ -95,8 +95,8 @@ def test_reconciliation_where_trace_and_segments_disagree() -> None:
     b.segment(B, 512, blocks=[b.block(B, 512, 9)])  # B is in the trace: no carried
     b.segment(C, 512, blocks=[b.block(C, 512, 2), b.block(C, 512, 3)])  # C twice: the first counts
     got = oracle.replay(b.build(), 0)
-    assert got.carried_bytes == 1 + 2
-    assert got.final_bytes == 100 + 7 + 2
+    assert got.carried_over_bytes == 1 + 2
+    assert got.end_bytes == 100 + 7 + 2
     assert got.reconciliation_bytes == 109 - (9 + 2 + 3)
 
 
@@ -169,7 +169,7 @@ def test_signed_addresses_are_the_same_addresses() -> None:
 def test_invariants(snapshot: build.Snapshot) -> None:
     for device in range(len(snapshot["device_traces"]) + 2):
         got = oracle.replay(snapshot, device)
-        for index, usage in enumerate([got.carried_bytes, *got.usage], start=-1):
+        for index, usage in enumerate([got.carried_over_bytes, *got.usage], start=-1):
             assert sum(one.size for one in got.live_at(index)) == usage
             groups = got.groups_by_stack(index)
             assert sum(size for size, _ in groups.values()) == usage

@@ -15,12 +15,12 @@ A, B, C, D = 0x1000, 0x2000, 0x3000, 0x4000
 
 def held(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
     got = oracle_measures.held(builder.build(), 0)
-    return got.carried_bytes, got.usage, got.reconciliation_bytes
+    return got.carried_over_bytes, got.usage, got.reconciliation_bytes
 
 
 def reserved(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
     got = oracle_measures.reserved(builder.build(), 0)
-    return got.carried_bytes, got.usage, got.reconciliation_bytes
+    return got.carried_over_bytes, got.usage, got.reconciliation_bytes
 
 
 # --- held ----------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_held_is_the_truth(recording: Recording) -> None:
         if not known:
             assume(not any(block.pending for block in truth.carried.values()))
         got = oracle_measures.held(recording.snapshot, device)
-        assert got.carried_bytes == truth.start_of("held")
+        assert got.carried_over_bytes == truth.start_of("held")
         assert got.usage == truth.series("held")
         assert got.reconciliation_bytes == 0
 
@@ -123,7 +123,7 @@ def test_held_is_the_truth(recording: Recording) -> None:
 def test_reserved_is_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         got = oracle_measures.reserved(recording.snapshot, device)
-        assert got.carried_bytes == truth.start_of("reserved")
+        assert got.carried_over_bytes == truth.start_of("reserved")
         assert got.usage == truth.series("reserved")
         assert got.reconciliation_bytes == 0
 
@@ -132,7 +132,7 @@ def test_reserved_is_the_truth(recording: Recording) -> None:
 def test_any_snapshot_has_an_answer(snapshot: Snapshot) -> None:
     def check(got: Any, events: int) -> None:
         assert len(got.usage) == events
-        assert [got.carried_bytes, *got.usage][-1] == got.final_bytes
+        assert [got.carried_over_bytes, *got.usage][-1] == got.end_bytes
 
     for device in range(len(snapshot["device_traces"]) + 1):
         events = len((snapshot["device_traces"] + [[]])[device])

@@ -61,8 +61,8 @@ def test_peak_json_is_the_oracles(example: Any, by: str) -> None:
     (device,) = found["devices"]
     assert device["peak_bytes"] == want.peak_bytes
     assert device["event_index"] == want.event_index
-    assert device["baseline_bytes"] == want.carried_bytes
-    assert device["final_bytes"] == want.final_bytes
+    assert device["carried_over_bytes"] == want.carried_over_bytes
+    assert device["end_bytes"] == want.end_bytes
     assert device["events"] == len(want.usage)
     assert device["time_us"] == example["device_traces"][0][want.event_index]["time_us"]
     assert sum(g["bytes"] for g in device["groups"]) == want.peak_bytes
@@ -74,14 +74,14 @@ def test_other_measures_are_the_oracles(example: Any, measure: str) -> None:
     found = load("peak", EXAMPLE, "--measure", measure, "--by", "pool", "--peaks", "3")
     jsonschema.validate(found, schema("peak"))
     want = getattr(oracle_measures, measure)(example, 0)
-    series = [want.carried_bytes, *want.usage]
+    series = [want.carried_over_bytes, *want.usage]
     (device,) = found["devices"]
     assert (device["measure"], device["exactness"], device["reasons"]) == (measure, "exact", [])
     assert (device["peak_bytes"], device["event_index"]) == (
         max(series),
         series.index(max(series)) - 1,
     )
-    assert (device["baseline_bytes"], device["final_bytes"]) == (series[0], series[-1])
+    assert (device["carried_over_bytes"], device["end_bytes"]) == (series[0], series[-1])
     assert device["peaks"][0]["bytes"] == max(series)
     assert sum(pool["bytes"] for pool in device["pools"]) == max(series)
     assert [pool["pool"] for pool in device["pools"]] == [[0, 0]]
@@ -93,7 +93,7 @@ def test_measures_in_blocks(measure: str) -> None:
     assert (device["exactness"], device["reasons"]) == ("estimated", ["blocks_assumed"])
     (summary,) = load("summary", EXAMPLE)["devices"]
     # All of it is in use at the end of this file, so that both end where the segments do.
-    assert device["final_bytes"] == summary["active_bytes"]
+    assert device["end_bytes"] == summary["active_bytes"]
     (same,) = (one for one in summary["measures"] if one["measure"] == measure)
     assert (
         same["peak_bytes"]
@@ -111,8 +111,8 @@ def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
     # A block that the range begins with may have lost what proves its size.
     most = 0 if device["exactness"] == "exact" else 20 << 20
     want = whole.series[2999], whole.series[6999], whole.series[2999:7000].max()
-    assert 0 <= want[0] - device["baseline_bytes"] <= most
-    assert 0 <= want[1] - device["final_bytes"] <= most
+    assert 0 <= want[0] - device["carried_over_bytes"] <= most
+    assert 0 <= want[1] - device["end_bytes"] <= most
     assert 0 <= want[2] - device["peak_bytes"] <= most
     done = run("peak", EXAMPLE, "--measure", measure, "--from", "3000", "--to", "7000")
     assert re.search(rf"\nmeasure +{measure}, {device['exactness']}\n", done.stdout)
@@ -192,9 +192,9 @@ def test_summary_json_is_the_oracles(example: Any) -> None:
         ("held", oracle_measures.held(example, 0)),
         ("reserved", oracle_measures.reserved(example, 0)),
     ):
-        assert measures[name]["start_bytes"] == want.carried_bytes
-        assert measures[name]["peak_bytes"] == max(want.carried_bytes, *want.usage)
-        assert measures[name]["final_bytes"] == want.final_bytes
+        assert measures[name]["start_bytes"] == want.carried_over_bytes
+        assert measures[name]["peak_bytes"] == max(want.carried_over_bytes, *want.usage)
+        assert measures[name]["end_bytes"] == want.end_bytes
         assert measures[name]["reconciliation_bytes"] == want.reconciliation_bytes == 0
 
 
@@ -426,7 +426,7 @@ def test_fragmentation_and_oom_of_the_example() -> None:
     assert mapped["pins"] == first["pins"]
     active = load("peak", file, "--measure", "active", "--to", str(first["event_index"] + 1))
     in_map = sum(segment["in_use_bytes"] for segment in mapped["map"])
-    assert in_map == first["active_bytes"] == active["devices"][0]["final_bytes"]
+    assert in_map == first["active_bytes"] == active["devices"][0]["end_bytes"]
     assert run("oom", EXAMPLE).returncode == 0
 
 

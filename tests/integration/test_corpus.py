@@ -82,7 +82,7 @@ def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:
         )
         for measure, want in answers:
             usage = replay.measure(measure)
-            assert usage.start_bytes == want.carried_bytes, measure
+            assert usage.start_bytes == want.carried_over_bytes, measure
             assert usage.series.tolist() == want.usage, measure
             assert usage.reconciliation_bytes == want.reconciliation_bytes, measure
 
@@ -153,7 +153,7 @@ def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:
         measures: tuple[MeasureName, ...] = ("active", "allocated")
         for measure in measures:
             want = sum(segment[f"{measure}_size"] for segment in segments)
-            assert replay.measure(measure).final_bytes == want, measure
+            assert replay.measure(measure).end_bytes == want, measure
 
 
 # Nothing is assumed of their blocks, and nothing is out of its place.
@@ -266,7 +266,7 @@ def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
     some = (
         Filters(("forward",), ("backward",), 1 << 16),
         Filters(only_live_at_end=True),
-        Filters((), ("forward",), only_carried=True),
+        Filters((), ("forward",), only_carried_over=True),
     )
     for device in snap.devices:
         slow = Groups(snapshot, device)
@@ -332,13 +332,13 @@ def test_what_viewers_are_given_adds_up(corpus_file: Path) -> None:
         for track in device.tracks:
             usage = replay.measure(track.measure, pool=track.pool)
             assert int(track.bytes.max()) == usage.peak.bytes
-            assert int(track.bytes[-1]) == usage.final_bytes
+            assert int(track.bytes[-1]) == usage.end_bytes
         assert device.stacks is not None
         assert sum(one.bytes for one in device.stacks.stacks) == replay.peak.bytes
     if len(snap.devices) == 1:
         times, sizes = json.loads(b"".join(render_coalesced(category_events(snap))))
         assert len(times) == len(sizes)
-        assert sum(sizes[-1] if sizes else ()) == snap.replay().final_bytes
+        assert sum(sizes[-1] if sizes else ()) == snap.replay().end_bytes
 
 
 PAIRS = [

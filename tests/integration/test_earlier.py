@@ -23,7 +23,7 @@ def test_a_dataset(folder: Path) -> None:
     pytest.importorskip("pyarrow")
     snap = mr.open(folder / "dataset")
     assert snap.replay().peak.bytes == PEAK
-    assert snap.replay().final_bytes == sum(range(1001, 1040, 2))
+    assert snap.replay().end_bytes == sum(range(1001, 1040, 2))
     found = mr.peak(snap, by="function").devices[0].groups
     assert {group.label: group.count for group in found} == {"f0": 14, "f1": 13, "f2": 13}
 

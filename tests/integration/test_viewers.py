@@ -312,8 +312,8 @@ def test_torch_reads_a_slice(part: Path) -> None:
     viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
     data = pickle.loads(part.read_bytes())
     replay = mr.open(EXAMPLE, start=1200, stop=6200).replay()
-    reserved = replay.measure("reserved").final_bytes
-    live = replay.measure("requested").final_bytes
+    reserved = replay.measure("reserved").end_bytes
+    live = replay.measure("requested").end_bytes
 
     def lines(text: str) -> str:
         return text

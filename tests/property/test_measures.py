@@ -141,13 +141,13 @@ def test_parts_add_up_and_are_the_truth(recording: Recording, seed: int) -> None
                 which = {by: getattr(part, by)}
                 want = truth_of(truth, "requested", **which)
                 assert (part.start_bytes, part.bytes) == (want[0], want[at[0] + 1])
-                assert (part.peak_bytes, part.final_bytes) == (max(want), want[-1])
+                assert (part.peak_bytes, part.end_bytes) == (max(want), want[-1])
                 assert part.event_index == want.index(max(want)) - 1
                 want = truth_of(truth, "reserved", **which)
                 assert part.reserved_bytes == want[at[0] + 1]
                 assert part.reserved_peak_bytes == max(want)
-                assert part.reserved_event_index == want.index(max(want)) - 1
-                assert part.reserved_final_bytes == want[-1]
+                assert part.reserved_peak_event == want.index(max(want)) - 1
+                assert part.reserved_end_bytes == want[-1]
 
 
 def assert_adds_up(usage: Usage, by: str, event: int) -> None:
@@ -155,10 +155,10 @@ def assert_adds_up(usage: Usage, by: str, event: int) -> None:
     at = event - usage.replay.start
     assert sum(part.bytes for part in parts) == whole(usage)[at]
     assert sum(part.start_bytes for part in parts) == usage.start_bytes
-    assert sum(part.final_bytes for part in parts) == usage.final_bytes
+    assert sum(part.end_bytes for part in parts) == usage.end_bytes
     reserved = usage.replay.measure("reserved")
     assert sum(part.reserved_bytes for part in parts) == whole(reserved)[at]
-    assert sum(part.reserved_final_bytes for part in parts) == reserved.final_bytes
+    assert sum(part.reserved_end_bytes for part in parts) == reserved.end_bytes
 
 
 # ---- what no allocator wrote --------------------------------------------------------------------
@@ -176,8 +176,8 @@ def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any
         )
         for measure, want in answers:
             usage = replay.measure(measure)
-            assert whole(usage) == [want.carried_bytes, *want.usage], measure
-            assert usage.final_bytes == want.final_bytes
+            assert whole(usage) == [want.carried_over_bytes, *want.usage], measure
+            assert usage.end_bytes == want.end_bytes
             assert usage.reconciliation_bytes == want.reconciliation_bytes
 
 

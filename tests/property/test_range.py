@@ -22,7 +22,7 @@ A, B, C, D = 0x1000, 0x2000, 0x3000, 0x4000
 
 
 def bytes_live(want: oracle.OracleReplay, event: int) -> int:
-    return want.carried_bytes if event < 0 else want.usage[event]
+    return want.carried_over_bytes if event < 0 else want.usage[event]
 
 
 def assert_part(snap: mr.Snapshot, whole: Any, device: int, first: int, last: int) -> None:
@@ -35,7 +35,7 @@ def assert_part(snap: mr.Snapshot, whole: Any, device: int, first: int, last: in
         return
     assert replay.first_event == first
     assert replay.usage.tolist() == want.usage[first:last]
-    assert replay.carried_bytes == bytes_live(want, first - 1)
+    assert replay.carried_over_bytes == bytes_live(want, first - 1)
     series = [bytes_live(want, event) for event in range(first - 1, last)]
     assert replay.peak.bytes == max(series)
     assert replay.peak.event_index == first - 1 + series.index(max(series))
@@ -111,7 +111,7 @@ def test_what_lives_through_the_range_is_found_wherever_it_is_freed() -> None:
     builder.free(D, 16)  # after it, allocated nobody knows when
     whole = builder.finish_segments(extra_live=[(0, 0x9000, 32)]).build()
     snap = mr.open(build.dump(whole), start=5, stop=8)
-    assert snap.replay().carried_bytes == 1 + 4 + 16 + 32
+    assert snap.replay().carried_over_bytes == 1 + 4 + 16 + 32
     assert_part(snap, whole, 0, 5, 8)
 
 

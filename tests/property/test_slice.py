@@ -74,12 +74,12 @@ def assert_for_others(
     found = oracle.replay(pickle.loads(data), device)
     n = min(last, len(want.usage)) - min(first, len(want.usage))
     assert len(found.usage) == leading + n
-    usage = [found.carried_bytes, *found.usage]
-    before = [want.carried_bytes, *want.usage]
+    usage = [found.carried_over_bytes, *found.usage]
+    before = [want.carried_over_bytes, *want.usage]
     start = min(first, len(want.usage))
     assert usage[leading:] == before[start : start + n + 1]
     # What stands for the start does not go beyond it, so that it is no peak of its own.
-    assert max(usage[: leading + 1]) <= max(usage[leading], found.carried_bytes)
+    assert max(usage[: leading + 1]) <= max(usage[leading], found.carried_over_bytes)
 
 
 @pytest.mark.parametrize("completed", [False, True])
@@ -157,7 +157,7 @@ def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
     if at_once.devices and inner.devices:
         want, found = at_once.replay(), inner.replay()
         assert found.usage.tolist() == want.usage.tolist()
-        assert found.carried_bytes == want.carried_bytes
+        assert found.carried_over_bytes == want.carried_over_bytes
         assert found.measure("reserved").series.tolist() == want.measure("reserved").series.tolist()
     assert_same(inner, mr.open(sliced(inner)), blocks=True)
 
@@ -186,7 +186,7 @@ def test_without_small_allocations(recording: Recording, data: st.DataObject) ->
         series = np.cumsum(changes)
         kept = series.tolist()
         # Events that are left out change nothing of it.
-        got = [found.carried_bytes, *found.usage.tolist()]
+        got = [found.carried_over_bytes, *found.usage.tolist()]
         assert dedupe(got) == dedupe(kept)
         assert device.small_allocations == int((~large).sum())
         assert device.small_bytes == int(lives.size[~large].sum())

@@ -88,7 +88,7 @@ def test_the_tables_of_the_file_hold_what_is_in_it(snapshot: Any, batch: int) ->
     for row, event in zip(events, expected["events"], strict=True):
         pool = event.get("pool_id")
         context, metadata = row["compile_context"], row["user_metadata"]
-        assert (row["device"], row["index"]) == (event["device"], event["event"])
+        assert (row["device"], row["event_index"]) == (event["device"], event["event"])
         assert row["action"] == event.get("action")
         assert (row["address"], row["bytes"]) == (event["addr"], event["size"])
         assert (row["stream"], row["time_us"]) == (event["stream"], event.get("time_us"))
@@ -164,8 +164,8 @@ def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
         order = [-1 if row["alloc_event"] is None else row["alloc_event"] for row in found]
         assert order == sorted(order)
         for row in found:
-            assert row["is_baseline"] == (row["alloc_event"] is None)
-            for event, time in (("alloc_event", "alloc_time_us"), ("free_event", "free_time_us")):
+            assert row["carried_over"] == (row["alloc_event"] is None)
+            for event, time in (("alloc_event", "alloc_us"), ("free_event", "free_us")):
                 at = row[event]
                 then = None if at is None else times[at]
                 assert row[time] == (None if then is None else int(then))
@@ -199,15 +199,15 @@ def test_a_flat_table_says_who_allocated(snapshot: Any, batch: int) -> None:
         carried = 0
         for row in (row for row in flat if row["device"] == device):
             at = row["alloc_event"]
-            if row["is_baseline"]:
+            if row["carried_over"]:
                 at, carried = carried, carried + 1
-            frames = named._frames(at, row["is_baseline"])
+            frames = named._frames(at, row["carried_over"])
             expected: tuple[object, ...] = (None, None, None, None)
             if frames:
                 function, file, line = frame = named._own(frames)
                 expected = (unpaired(function), unpaired(file), line, named._users(frame))
             assert (row["function"], row["file"], row["line"], row["is_user"]) == expected
-            module = named.label("module", at, carried=row["is_baseline"])
+            module = named.label("module", at, carried=row["carried_over"])
             there = bool(frames) and module != NO_MODULE
             assert row["module"] == (unpaired(module) if there else None)
 
@@ -256,13 +256,13 @@ def test_a_range_has_the_rows_of_the_whole(made: Recording, data: st.DataObject)
     start = data.draw(st.integers(0, events))
     stop = data.draw(st.integers(start, events))
     part = mr.open(pickled, start=start, stop=stop)
-    for name, column in (("events", "index"), ("usage", "event")):
+    for name, column in (("events", "event_index"), ("usage", "event_index")):
         inside = [
             row
             for row in rows_of(whole, name)
             if row[column] is not None and start <= row[column] < stop
         ]
-        exact = ("device", "index", "event", "address", "bytes", "time_us", "requested_bytes")
+        exact = ("device", "event_index", "address", "bytes", "time_us", "requested_bytes")
         assert [
             {key: row[key] for key in exact if key in row}
             for row in rows_of(part, name)
@@ -285,7 +285,7 @@ def test_the_baseline_has_the_pools_and_streams_of_its_segments(
     events = max(map(len, snapshot["device_traces"]), default=0)
     snap = mr.open(pickled, start=data.draw(st.integers(0, events)))
     with batches_of(data.draw(st.integers(1, 9))):
-        rows = [row for row in rows_of(snap, "allocations") if row["is_baseline"]]
+        rows = [row for row in rows_of(snap, "allocations") if row["carried_over"]]
     expected = []
     for device in snap.devices:
         by = [_measures.Classes(snap.replay(device).blocks, of) for of in ("pool", "stream")]

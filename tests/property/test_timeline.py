@@ -173,14 +173,14 @@ def check(
         )
         assert rows(one.buckets) == want
         assert max(one.buckets.max_bytes) == one.peak_bytes == usage.peak.bytes
-        assert one.peak_event_index in one.buckets.max_event
+        assert one.peak_event in one.buckets.max_event
         assert min(one.buckets.min_bytes) == one.minimum_bytes == usage.minimum.bytes
         stacked = totals(one)
         assert stacked == one.buckets.max_bytes
         total = one.groups_total or 0
         assert len(one.layers) == min(top or total, total)
         check_bests(snap, usage, by, one)
-        peak = one.buckets.max_event.index(one.peak_event_index)
+        peak = one.buckets.max_event.index(one.peak_event)
         assert [y.bytes[peak] for y in one.layers] == [y.group.bytes for y in one.layers]
         if by == "stack":
             sample = random.Random(points).randrange(len(one.buckets))
@@ -205,7 +205,7 @@ def check_bests(snap: mr.Snapshot, usage: Usage, by: By, one: Series) -> None:
     found = [(max(row), row.index(max(row)) - 1) for row in rows[:-1] if max(row) > 0]
     found.sort(key=lambda best: (-best[0], best[1]))
     assert one.groups_total == len(found)
-    layers = [(layer.peak_bytes, layer.peak_event_index) for layer in one.layers]
+    layers = [(layer.peak_bytes, layer.peak_event) for layer in one.layers]
     assert layers == found[: len(layers)]
 
 

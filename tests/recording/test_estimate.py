@@ -152,7 +152,7 @@ def test_tensors_are_where_the_program_puts_them() -> None:
         assert {one.device.type for one in (made, listed, half, inside)} == {"cuda"}
         found = run.estimate()
     kept = sum(one.nbytes for one in (card, made, listed, half, inside))
-    assert found.open().replay().measure().final_bytes == kept
+    assert found.open().replay().measure().end_bytes == kept
 
 
 def test_without_a_gpu_named_all_counts() -> None:
@@ -174,10 +174,10 @@ def test_memory_that_is_given_back_and_taken_again() -> None:
     with mr.estimating() as run:
         one = torch.zeros(1000, device="cuda")
         one.untyped_storage().resize_(0)
-        assert run.estimate().open().replay().measure().final_bytes == 0
+        assert run.estimate().open().replay().measure().end_bytes == 0
         one.untyped_storage().resize_(4000)
         found = run.estimate()
-    assert found.peak_bytes == found.open().replay().measure().final_bytes == 4000
+    assert found.peak_bytes == found.open().replay().measure().end_bytes == 4000
 
 
 # --- as a GPU does --------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_memory_that_is_given_back_and_taken_again() -> None:
 
 def saved(run: Any) -> int:
     """What the program holds now."""
-    return int(run.estimate().open().replay().measure().final_bytes)
+    return int(run.estimate().open().replay().measure().end_bytes)
 
 
 def test_dropout_keeps_a_mask_of_bools() -> None:

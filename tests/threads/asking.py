@@ -106,7 +106,7 @@ def _usage(name: MeasureName, snap: mr.Snapshot) -> Any:
         found.append(
             (
                 usage.start_bytes,
-                usage.final_bytes,
+                usage.end_bytes,
                 usage.peak,
                 usage.minimum,
                 usage.mean_bytes,

@@ -155,7 +155,7 @@ def _over_time(
         and events[truth["moments"][0]["snapshot"]] is not None
     ):
         yield Figure(f"{name}, peak", max(peaks), usage.peak.bytes)
-    yield Figure(f"{name}, end", figures["current"], usage.final_bytes)
+    yield Figure(f"{name}, end", figures["current"], usage.end_bytes)
 
 
 def places(snap: mr.Snapshot, device: int, taken: int) -> list[int | None]:

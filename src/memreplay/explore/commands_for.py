@@ -136,8 +136,8 @@ def _of_filters(filters: Filters | None) -> list[str]:
     if filters.min_bytes:
         words += ["--min-bytes", _size_word(filters.min_bytes)]
     words += ["--only-live-at-end"] * filters.only_live_at_end
-    words += ["--only-carried-over"] * filters.only_carried
-    words += ["--no-carried-over"] * filters.no_carried
+    words += ["--only-carried-over"] * filters.only_carried_over
+    words += ["--no-carried-over"] * filters.no_carried_over
     return words
 
 

@@ -246,7 +246,7 @@ def _add_events(adding: Adding, batches: Batches, traces: int) -> None:
 
     columns = {
         "device": "int32",
-        "index": "int64",
+        "event_index": "int64",
         "address": "uint64",
         "bytes": "int64",
         "time_us": "int64",
@@ -278,7 +278,7 @@ def _add_events(adding: Adding, batches: Batches, traces: int) -> None:
             _plain(free),
             _valid(free).view("u1"),
         )
-        places = _plain(_sound(batch, "index"))
+        places = _plain(_sound(batch, "event_index"))
         bounds = [0, *(np.flatnonzero(devices[1:] != devices[:-1]) + 1).tolist(), len(devices)]
         for first, last in pairwise(bounds):
             if first == last:

@@ -21,8 +21,8 @@ def filter_pairs(filters: Filters | None) -> list[tuple[str, str]]:
         words.append(f"{size(filters.min_bytes)} or more")
     if filters.only_live_at_end:
         words.append("live at the end")
-    if filters.only_carried:
+    if filters.only_carried_over:
         words.append("carried over")
-    if filters.no_carried:
+    if filters.no_carried_over:
         words.append("allocated in the recording")
     return [("only", ", ".join(words))]

@@ -89,7 +89,7 @@ class Measured(Staying):
         return self.native.start_bytes
 
     @once
-    def final_bytes(self) -> int:
+    def end_bytes(self) -> int:
         """Bytes after the last event that was read."""
         if self._is_plain:
             return self.trace.native.final_bytes
@@ -247,7 +247,7 @@ class Measured(Staying):
 
     @once
     def reconciliation_bytes(self) -> int | None:
-        """`final_bytes` less what the file's segments hold: 0 when the two agree.
+        """`end_bytes` less what the file's segments hold: 0 when the two agree.
 
         None where the range that was read ends before the trace does, and of a part alone.
         """
@@ -255,8 +255,8 @@ class Measured(Staying):
         if not trace.native.reaches_end or not self._is_whole:
             return None
         if self.measure == "reserved":
-            return self.final_bytes - trace.reserved.final_bytes
-        return self.final_bytes - trace.native.segment_bytes(self.measure)
+            return self.end_bytes - trace.reserved.end_bytes
+        return self.end_bytes - trace.native.segment_bytes(self.measure)
 
     @property
     def _is_plain(self) -> bool:
@@ -445,11 +445,11 @@ class Measured(Staying):
                     start_bytes=mine[0],
                     peak_bytes=mine[1],
                     event_index=mine[2] + trace.first_event,
-                    final_bytes=mine[5],
+                    end_bytes=mine[5],
                     reserved_bytes=theirs[3],
                     reserved_peak_bytes=theirs[1],
-                    reserved_event_index=theirs[2] + trace.first_event,
-                    reserved_final_bytes=theirs[5],
+                    reserved_peak_event=theirs[2] + trace.first_event,
+                    reserved_end_bytes=theirs[5],
                 )
             )
         return tuple(sorted(parts, key=lambda p: (-p.bytes, -p.peak_bytes, -p.reserved_bytes)))

@@ -166,15 +166,15 @@ class Part(Record, frozen=True, kw_only=True):
     """The most that it ever holds."""
     event_index: int
     """The first event after which it does."""
-    final_bytes: int
+    end_bytes: int
     """What it holds after the last event."""
     reserved_bytes: int
     """What is reserved for it then."""
     reserved_peak_bytes: int
     """The most that is ever reserved for it."""
-    reserved_event_index: int
+    reserved_peak_event: int
     """The first event after which it is."""
-    reserved_final_bytes: int
+    reserved_end_bytes: int
     """What is reserved for it after the last event."""
 
 

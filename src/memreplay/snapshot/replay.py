@@ -113,7 +113,7 @@ class Replay(MeasuredTrace):
 
     @property
     def reconciliation_bytes(self) -> int | None:
-        """`final_bytes` less what the segments' active blocks hold: 0 when the two agree.
+        """`end_bytes` less what the segments' active blocks hold: 0 when the two agree.
 
         None where the range that was read ends before the trace does.
         """
@@ -230,7 +230,7 @@ class Usage(Measured):
             ("stream", self.stream),
             ("start_bytes", self.start_bytes),
             ("peak", self.peak),
-            ("final_bytes", self.final_bytes),
+            ("end_bytes", self.end_bytes),
         ]
         told = [row for row in rows if row[1] is not None]
         return html_table(f"Usage of device {self.replay.device}", told)

@@ -106,12 +106,12 @@ class Trace(Staying):
         return self.native.carried_blocks
 
     @property
-    def carried_bytes(self) -> int:
+    def carried_over_bytes(self) -> int:
         """Requested bytes that were live before the first event."""
         return self.native.carried_bytes
 
     @property
-    def final_bytes(self) -> int:
+    def end_bytes(self) -> int:
         """Requested bytes that are live after the last event."""
         return self.native.final_bytes
 

@@ -55,9 +55,9 @@ DEVICE_PEAK = DevicePeak(
     event_index=3_737,
     time_us=START_US + 412_345,
     start_us=START_US,
-    baseline_bytes=2 * GIB,
-    baseline_held_bytes=GIB,
-    final_bytes=4 * GIB,
+    carried_over_bytes=2 * GIB,
+    carried_over_at_peak_bytes=GIB,
+    end_bytes=4 * GIB,
     first_event=0,
     events=22_331,
     trace_events=22_331,
@@ -92,11 +92,11 @@ DEFAULT_POOL = Part(
     start_bytes=2 * GIB,
     peak_bytes=9 * GIB + 512 * MIB,
     event_index=3_001,
-    final_bytes=4 * GIB,
+    end_bytes=4 * GIB,
     reserved_bytes=11 * GIB,
     reserved_peak_bytes=12 * GIB,
-    reserved_event_index=4_000,
-    reserved_final_bytes=11 * GIB,
+    reserved_peak_event=4_000,
+    reserved_end_bytes=11 * GIB,
 )
 GRAPH_POOL = replace(DEFAULT_POOL, pool=(3, 0), bytes=GIB, count=200, event_index=9)
 EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, event_index=-1)
@@ -119,9 +119,9 @@ NO_EVENTS_PEAK = peak_of(
     event_index=-1,
     time_us=None,
     start_us=None,
-    baseline_bytes=GIB,
-    baseline_held_bytes=GIB,
-    final_bytes=GIB,
+    carried_over_bytes=GIB,
+    carried_over_at_peak_bytes=GIB,
+    end_bytes=GIB,
     events=0,
     trace_events=0,
     live_count=7,
@@ -143,7 +143,7 @@ _REQUESTED = MeasureSummary(
     time_us=START_US + 412_345,
     minimum_bytes=GIB,
     mean_bytes=3 * GIB,
-    final_bytes=4 * GIB,
+    end_bytes=4 * GIB,
     reconciliation_bytes=0,
 )
 _RESERVED = replace(
@@ -153,7 +153,7 @@ _RESERVED = replace(
     peak_bytes=12 * GIB,
     event_index=-1,
     mean_bytes=12 * GIB,
-    final_bytes=12 * GIB,
+    end_bytes=12 * GIB,
 )
 
 DEVICE_SUMMARY = DeviceSummary(
@@ -173,9 +173,9 @@ DEVICE_SUMMARY = DeviceSummary(
         StateBytes("active_allocated", 900, 4 * GIB + 10 * MIB, 4 * GIB),
         StateBytes("inactive", 40, 7 * GIB, 0),
     ),
-    baseline_bytes=2 * GIB,
+    carried_over_bytes=2 * GIB,
     peak_bytes=10 * GIB,
-    final_bytes=4 * GIB,
+    end_bytes=4 * GIB,
     unmatched_frees=0,
     double_allocs=0,
     unknown_actions=0,

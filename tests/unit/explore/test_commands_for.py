@@ -36,7 +36,7 @@ def test_each_view_has_a_command() -> None:
     assert line(view="change", begin=3, end=5) == (
         f"memreplay at 'a b.pkl' 3 5 --by stack --top 0 {end}"
     )
-    filters = Filters(include=("a b",), min_bytes=512, no_carried=True)
+    filters = Filters(include=("a b",), min_bytes=512, no_carried_over=True)
     assert line(view="groups", whole=True, filters=filters, pool=(0, 1), stream=3) == (
         "memreplay at 'a b.pkl' 7 --by stack --all-frames --top 0 --pool 0:1 --stream 3"
         f" --include 'a b' --min-bytes 512B --no-carried-over {end}"

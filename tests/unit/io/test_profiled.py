@@ -156,7 +156,7 @@ def test_what_was_allocated_before() -> None:
     trace.memory(2, 8192, 1_024, 11_024)
     snap = opened(trace)
     replay = snap.replay()
-    assert replay.carried_bytes == 10_512
+    assert replay.carried_over_bytes == 10_512
     assert replay.measure().series.tolist() == [10_000, 11_024]
     assert (replay.first_event, replay.events) == (0, 2)
     assert replay.peak.event_index == 1
@@ -200,7 +200,7 @@ def test_ranges_and_devices() -> None:
     assert opened(trace, device=1).devices == (1,)
     part = opened(trace, start=2, stop=4)
     assert part.replay(0).events == 2
-    assert part.replay(0).carried_bytes == 2 * 512
+    assert part.replay(0).carried_over_bytes == 2 * 512
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_queries_of_all_kinds(snap: mr.Snapshot, query: str) -> None:
 def test_without_a_query_the_tables(snap: mr.Snapshot, query: str) -> None:
     lines = run(snap, query)
     assert [line.split(" ")[0] for line in lines] == [*TABLES, "flat"]
-    assert lines[0].startswith("events (3 rows): device int32, index int64, action text?, ")
+    assert lines[0].startswith("events (3 rows): device int32, event_index int64, action text?, ")
 
 
 def test_rows_are_bounded(snap: mr.Snapshot) -> None:

@@ -12,7 +12,7 @@ from memreplay.render.plain import render_plain
 from memreplay.render.record_json import plain
 from tests.unit.commands.results import PEAK
 
-ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_carried=True)
+ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_carried_over=True)
 
 
 @pytest.mark.parametrize("filters", [None, Filters()])
@@ -31,8 +31,8 @@ def test_all() -> None:
         "exclude": ("c",),
         "min_bytes": 1 << 20,
         "only_live_at_end": True,
-        "only_baseline": True,
-        "no_baseline": False,
+        "only_carried_over": True,
+        "no_carried_over": False,
     }
 
 

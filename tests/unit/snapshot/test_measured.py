@@ -79,7 +79,7 @@ def test_the_series(measure: MeasureName) -> None:
     assert series(usage) == want
     assert usage.series.dtype == np.int64
     assert not usage.series.flags.writeable
-    assert usage.final_bytes == want[-1]
+    assert usage.end_bytes == want[-1]
     assert usage.reconciliation_bytes == 0
     assert measure in repr(usage)
     times = [1_000, 1_000, 1_010, 1_020, 1_020, 1_040, 1_050]
@@ -122,7 +122,7 @@ def test_one_pool_and_one_stream() -> None:
         usage = found.measure("requested", **part)
         assert series(usage) == [LIVE] * 5 + [KEPT] * 2
         assert usage.peak == mr.PeakPoint(LIVE, -1, 1_000)
-        assert usage.final_bytes == KEPT
+        assert usage.end_bytes == KEPT
         assert usage.reconciliation_bytes is None
         assert usage.live_at(event=4).address.tolist() == [B + 3 * MIB]
         assert usage.lifetimes.address.tolist() == [B, B + 3 * MIB]
@@ -137,13 +137,13 @@ def test_parts() -> None:
     usage = replay().measure("held")
     (large, small) = usage.parts("stream", 3)
     assert (large.stream, large.pool, small.stream) == (7, UNSET, 0)
-    assert (large.bytes, large.start_bytes, large.final_bytes) == (KEPT, LIVE, KEPT)
+    assert (large.bytes, large.start_bytes, large.end_bytes) == (KEPT, LIVE, KEPT)
     assert (large.peak_bytes, large.event_index, large.count) == (LIVE, -1, 1)
-    assert (small.bytes, small.start_bytes, small.final_bytes) == (700, 0, 600)
+    assert (small.bytes, small.start_bytes, small.end_bytes) == (700, 0, 600)
     assert (small.peak_bytes, small.event_index, small.count) == (700, 3, 2)
     assert (small.reserved_bytes, small.reserved_peak_bytes) == (2 * MIB, 2 * MIB)
-    assert (small.reserved_event_index, small.reserved_final_bytes) == (0, 2 * MIB)
-    assert (large.reserved_bytes, large.reserved_event_index) == (20 * MIB, -1)
+    assert (small.reserved_peak_event, small.reserved_end_bytes) == (0, 2 * MIB)
+    assert (large.reserved_bytes, large.reserved_peak_event) == (20 * MIB, -1)
     assert [part.pool for part in usage.parts("pool", -1)] == [(0, 1), (0, 0)]
     reserved = replay().measure("reserved").parts("pool", 0)
     assert [(part.pool, part.bytes) for part in reserved] == [((0, 1), 20 * MIB), ((0, 0), 2 * MIB)]
@@ -175,7 +175,7 @@ def test_reserved_of_one_pool_and_stream() -> None:
     assert series(found.measure("reserved", pool=(0, 0), stream=7)) == [0] * 7
     alone = found.measure("reserved", pool=(0, 0))
     assert alone.peak == mr.PeakPoint(2 * MIB, 0, 1_000)
-    assert alone.final_bytes == 2 * MIB
+    assert alone.end_bytes == 2 * MIB
     assert alone.reconciliation_bytes is None
     assert [(part.stream, part.bytes) for part in alone.parts("stream", 0)] == [(0, 2 * MIB)]
     with pytest.raises(mr.UsageError, match="no pool 5:5"):
@@ -291,7 +291,7 @@ def test_no_events() -> None:
         usage = found.measure(measure)
         assert series(usage) == [want]
         assert usage.peak == usage.minimum == mr.PeakPoint(want, -1, None)
-        assert (usage.mean_bytes, usage.final_bytes, usage.reconciliation_bytes) == (None, want, 0)
+        assert (usage.mean_bytes, usage.end_bytes, usage.reconciliation_bytes) == (None, want, 0)
         assert usage.peaks(3) == (usage.peak,)
         assert [part.bytes for part in usage.parts("pool", -1)] == [want]
 

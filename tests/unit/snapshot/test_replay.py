@@ -32,12 +32,12 @@ def by_hand() -> SnapshotBuilder:
 
 def test_by_hand() -> None:
     replay = replay_of(by_hand())
-    assert replay.carried_bytes == 57
+    assert replay.carried_over_bytes == 57
     assert replay.usage.tolist() == [157, 157, 57, 7, 37]
     assert replay.usage.dtype == np.int64
     assert not replay.usage.flags.writeable
     assert replay.peak == mr.PeakPoint(157, 0, 1_000)
-    assert replay.final_bytes == 37
+    assert replay.end_bytes == 37
     assert replay.reconciliation_bytes == 0
     assert replay.lifetimes.alloc_event.tolist() == [0, 4, -1, -1]
     assert replay.lifetimes.free_event.tolist() == [2, -1, 3, -1]
@@ -93,14 +93,14 @@ def test_a_second_free_has_no_effect() -> None:
     replay = replay_of(SnapshotBuilder().alloc(A, 10).free(A, 10).free_completed(A, 10))
     assert replay.usage.tolist() == [10, 10, 0, 0]
     assert replay.unmatched_frees == 1
-    assert replay.carried_bytes == 0
+    assert replay.carried_over_bytes == 0
 
 
 def test_a_pending_free_is_still_held() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free_requested(A, 10)
     block = builder.block(A, 512, 10, "active_pending_free")
     replay = replay_of(builder.segment(A, 2**21, blocks=[block]))
-    assert replay.final_bytes == 10
+    assert replay.end_bytes == 10
     assert replay.reconciliation_bytes == 0
 
 
@@ -190,7 +190,7 @@ def test_pools_are_named_once_whoever_asks_for_one(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(mr.Replay, "pool_of", pool_of)
     for i in range(50):
-        assert replay.measure(pool=(0, i)).final_bytes == 1
+        assert replay.measure(pool=(0, i)).end_bytes == 1
     assert len(named) <= 51
 
 
@@ -222,7 +222,7 @@ def test_settings_decide_the_sizes_of_blocks() -> None:
     def allocated(**settings: Any) -> int:
         builder = SnapshotBuilder().segment_alloc(A * 2**20, 20 * 2**20)
         builder.alloc(A * 2**20, 5 * 2**20 + 1).settings(**settings)
-        return replay_of(builder).measure("allocated").final_bytes
+        return replay_of(builder).measure("allocated").end_bytes
 
     assert allocated() == 5 * 2**20 + 512
     assert allocated(roundup_power2_divisions={"4": 4}) == 6 * 2**20

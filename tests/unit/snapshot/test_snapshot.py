@@ -157,7 +157,7 @@ def test_nothing_waits_for_the_collector() -> None:
             kept = usage.peak
             replay = weakref.ref(snap.replay())
         # What somebody still holds goes on to work.
-        assert usage.final_bytes == 0
+        assert usage.end_bytes == 0
         assert usage.replay.measure("held").peak == kept
         assert usage.replay.measure("held").series is usage.series
         del snap, usage

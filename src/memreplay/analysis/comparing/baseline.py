@@ -188,6 +188,6 @@ def _kept(group: Group, frames: Frames) -> BaselineGroup:
         bytes=group.bytes,
         count=group.count,
         label=group.label,
-        user=bool(group.user),
+        is_user=bool(group.user),
         frames=tuple(frames.setdefault(frame, len(frames)) for frame in group.frames),
     )

@@ -29,7 +29,7 @@ class BaselineGroup(Record, frozen=True, kw_only=True):
     """How many allocations."""
     label: str
     """A short name for people."""
-    user: bool
+    is_user: bool
     """Whether the frames are the user's own code."""
     frames: tuple[Count, ...]
     """Places in the `frames` of the whole, innermost first."""

@@ -428,7 +428,7 @@ class BaselineSide:
             count=found.count,
             share=0.0,
             frames=frames,
-            user=tuple(range(len(frames))) if found.user else (),
+            user=tuple(range(len(frames))) if found.is_user else (),
         )
 
     def _device(self, device: int) -> BaselineDevice:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Stage(Record, frozen=True, kw_only=True):
+class AnnotationUsage(Record, frozen=True, kw_only=True):
     """An annotation, with the usage at its start and end, and the highest within."""
 
     name: str
@@ -34,13 +34,13 @@ class Stage(Record, frozen=True, kw_only=True):
     """The usage when it begins; null if that is before what was read."""
     peak_bytes: int
     """The highest usage in it."""
-    peak_event_index: int
+    peak_event: int
     """The first event after which usage is that high."""
     end_bytes: int | None
     """The usage when it ends; null if that is after what was read."""
 
 
-class DeviceStages(OfBackend, frozen=True, kw_only=True):
+class DeviceAnnotations(OfBackend, frozen=True, kw_only=True):
     """The annotations of one device."""
 
     text_only = ("start_us",)
@@ -52,9 +52,9 @@ class DeviceStages(OfBackend, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     peak_bytes: int
     """The highest of the measure in what was read."""
-    stages_total: int
+    annotations_total: int
     """How many annotations there are, before `--top` cut them."""
-    stages: tuple[Stage, ...]
+    annotations: tuple[AnnotationUsage, ...]
     """Those that reach highest, in the order in which they begin."""
     start_us: int | None
 

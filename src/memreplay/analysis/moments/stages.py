@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.moments.highest import Highest
-from memreplay.analysis.moments.records import DeviceStages, Stage
+from memreplay.analysis.moments.records import AnnotationUsage, DeviceAnnotations
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Span, Verdict
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceStages:
+def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceAnnotations:
     """Those of one device that have to do with what was read, in the order in which they begin.
 
     `top` keeps the ones that reach highest (0: all).
     """
     replay = usage.replay
     highest = Highest(usage)
-    found: list[Stage] = []
+    found: list[AnnotationUsage] = []
     ends: list[float] = []
     for span in spans(snap, replay):
         end_us = float("inf") if span.end_us is None else span.end_us
@@ -36,7 +36,7 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
     if top and len(found) > top:
         order = sorted(range(len(found)), key=lambda i: (-found[i].peak_bytes, i))
         kept = [found[i] for i in sorted(order[:top])]
-    return DeviceStages(
+    return DeviceAnnotations(
         device=replay.device,
         measure=usage.measure,
         exactness=trust.exactness,
@@ -44,13 +44,13 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
         backend=replay.backend.name,
         reasons=trust.reasons,
         peak_bytes=usage.peak.bytes,
-        stages_total=len(found),
-        stages=tuple(kept),
+        annotations_total=len(found),
+        annotations=tuple(kept),
         start_us=replay.origin_us,
     )
 
 
-def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | None:
+def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> AnnotationUsage | None:
     """None for one that ends before, or begins after, what was read."""
     replay = usage.replay
     last = replay.start + replay.events
@@ -61,7 +61,7 @@ def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | No
     if end == before or span.start_event == after:
         return None
     peak_bytes, peak_event = highest.within(span.start_event, end)
-    return Stage(
+    return AnnotationUsage(
         name=span.name,
         depth=depth,
         start_us=span.start_us,
@@ -70,6 +70,6 @@ def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | No
         end_event=span.end_event,
         start_bytes=None if span.start_event == before else usage.bytes_at(span.start_event),
         peak_bytes=peak_bytes,
-        peak_event_index=peak_event,
+        peak_event=peak_event,
         end_bytes=None if span.end_event in (None, after) else usage.bytes_at(end),
     )

@@ -30,7 +30,7 @@ class Filtering:
     """
 
     def __init__(self, snap: Snapshot, filters: Filters) -> None:
-        if filters.only_carried and filters.no_carried:
+        if filters.only_carried_over and filters.no_carried_over:
             raise UsageError(
                 "--only-carried-over and --no-carried-over leave nothing: give one of them"
             )
@@ -67,14 +67,14 @@ class Filtering:
         if (
             filters.min_bytes
             or filters.only_live_at_end
-            or filters.only_carried
-            or filters.no_carried
+            or filters.only_carried_over
+            or filters.no_carried_over
         ):
             measure.narrow(
                 filters.min_bytes,
                 filters.only_live_at_end,
-                filters.only_carried,
-                filters.no_carried,
+                filters.only_carried_over,
+                filters.no_carried_over,
             )
         if self._frames is not None:
             nothing = bytes(8 * len(self._frames))

@@ -110,9 +110,7 @@ WithRules = Annotated[
 """Whether a report of a live set also has what the rules of categories caught of it."""
 
 
-class Filters(
-    Record, frozen=True, rename={"only_carried": "only_baseline", "no_carried": "no_baseline"}
-):
+class Filters(Record, frozen=True):
     """Which allocations alone count. Regular expressions are searched in `file:function`,
     `file:line` and `function file:line` of a stack's frames; a place as a report shows it, cut
     short or not, is found as well."""
@@ -148,12 +146,12 @@ class Filters(
         False
     )
     """`--only-live-at-end`: never freed."""
-    only_carried: Annotated[
+    only_carried_over: Annotated[
         bool,
         Opt("Only what was live before the first event.", flag="--only-carried-over", rare=True),
     ] = False
     """`--only-carried-over`: carried over, allocated before the first event."""
-    no_carried: Annotated[
+    no_carried_over: Annotated[
         bool,
         Opt("Leave out what was live before the first event.", flag="--no-carried-over", rare=True),
     ] = False

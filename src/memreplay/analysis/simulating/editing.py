@@ -72,7 +72,7 @@ def changes_nothing(edits: Iterable[Edit]) -> bool:
     """Whether none of them is of anything. Blocks from before the recording can be left out, and no
     more."""
     found = map(changed_by, edits)
-    return not any(one.allocations or (one.carried_blocks and not one.factor) for one in found)
+    return not any(one.allocations or (one.carried_over_blocks and not one.factor) for one in found)
 
 
 def changed_by(edit: Edit) -> Changed:
@@ -86,5 +86,5 @@ def changed_by(edit: Edit) -> Changed:
         twice=edit.twice,
         allocations=int(counted.sum()),
         bytes=int(sizes[counted].sum()),
-        carried_blocks=int(carried.sum()),
+        carried_over_blocks=int(carried.sum()),
     )

@@ -48,6 +48,6 @@ class Changed(Record, frozen=True, kw_only=True):
     """How many allocations of the recording were chosen."""
     bytes: int
     """What they asked for."""
-    carried_blocks: int
+    carried_over_blocks: int
     """How many blocks from before the recording were chosen. They keep their size, but are left out
     with a factor of 0."""

@@ -127,7 +127,7 @@ def _signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
 
 
 def _begins_with_memory(replay: Replay) -> bool:
-    return replay.carried_bytes > 0 or replay.measure("reserved").start_bytes > 0
+    return replay.carried_over_bytes > 0 or replay.measure("reserved").start_bytes > 0
 
 
 def _digits(number: int) -> int:

@@ -124,7 +124,7 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     # Neither what is live where a range begins nor what came after a cut says when recording began.
     if (
         replay.events
-        and replay.carried_bytes
+        and replay.carried_over_bytes
         and replay.first_event == 0
         and snap.truncation is None
     ):
@@ -327,7 +327,7 @@ def _unseen(snap: Snapshot, replay: Replay) -> bool:
     # Where a range was read, what made them may be among the other events.
     if not blocks.fitting or replay.events < snap.trace_events(replay.device):
         return False
-    if not replay.carried_bytes:
+    if not replay.carried_over_bytes:
         return True
     if not blocks.fitting_recorded:
         return False

@@ -20,7 +20,7 @@ from memreplay.commands.shared.source import Reading, opened
         "memreplay allocations snap.pkl --by size --from 2.5s --to 3s",
         "memreplay allocations snap.pkl --top 0 --json > allocations.json",
     ),
-    without=("only_carried", "no_carried"),
+    without=("only_carried_over", "no_carried_over"),
     words={"measure": BLOCK_MEASURES},
 )
 def command(

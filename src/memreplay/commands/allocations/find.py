@@ -94,7 +94,7 @@ def allocations_report(
             "reserved memory consists of segments, not of allocations: memreplay fragmentation"
             " --segments shows them"
         )
-    if selection.filters is not None and selection.filters.only_carried:
+    if selection.filters is not None and selection.filters.only_carried_over:
         raise UsageError(
             "what was carried over was not allocated in the recording: nothing would be left"
         )
@@ -156,10 +156,10 @@ def _device(
         duration_us=duration,
         allocations_per_s=whole.made / seconds if seconds else None,
         bytes_per_s=whole.bytes / seconds if seconds else None,
-        baseline_count=found["carried"][0],
-        baseline_bytes=found["carried"][1],
-        baseline_freed_count=found["carried_freed"][0],
-        baseline_freed_bytes=found["carried_freed"][1],
+        carried_over_count=found["carried"][0],
+        carried_over_bytes=found["carried"][1],
+        carried_over_freed_count=found["carried_freed"][0],
+        carried_over_freed_bytes=found["carried_freed"][1],
         first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(replay.device),

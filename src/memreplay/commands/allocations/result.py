@@ -156,13 +156,13 @@ class DeviceAllocations(OfBackend, frozen=True, kw_only=True):
     """Allocations a second; null if there are no times, or all are one."""
     bytes_per_s: float | None
     """Their bytes a second; null if there are no times, or all are one."""
-    baseline_count: int
+    carried_over_count: int
     """Blocks from before what was read: in none of the numbers but the peak's."""
-    baseline_bytes: int
+    carried_over_bytes: int
     """Their bytes."""
-    baseline_freed_count: int
+    carried_over_freed_count: int
     """Those of them that were freed in it."""
-    baseline_freed_bytes: int
+    carried_over_freed_bytes: int
     """Their bytes."""
     first_event: int
     events: int

@@ -109,10 +109,10 @@ def _pairs(found: DeviceAllocations, report: AllocationsReport) -> tuple[tuple[s
         pairs.append(("range", range_words(found.first_event, found.events, found.trace_events)))
     if found.total.count:
         pairs += _number_pairs(found, report)
-    if found.baseline_count:
+    if found.carried_over_count:
         before = "the range" if found.first_event else "the first event"
-        blocks = f"{counted(found.baseline_count, 'block')} of {size(found.baseline_bytes)}"
-        freed = _of_them(found.baseline_freed_count, found.baseline_freed_bytes)
+        blocks = f"{counted(found.carried_over_count, 'block')} of {size(found.carried_over_bytes)}"
+        freed = _of_them(found.carried_over_freed_count, found.carried_over_freed_bytes)
         pairs.append(
             ("carried over", f"{blocks} from before {before}, not counted here; {freed} freed")
         )

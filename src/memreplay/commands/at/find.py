@@ -11,7 +11,7 @@ import memreplay._core as _core
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve
-from memreplay.analysis.moments.records import DeviceStages
+from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.parsing import parsed_when
@@ -102,7 +102,7 @@ def at_report(
             if not isinstance(event, str):
                 held = _Held(usage, moment, event, (grouper, rules), trust)
                 found.append(_device_at(held, selection.top, options))
-    annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
+    annotations: tuple[DeviceAnnotations, ...] | UnsetType = UNSET
     if options.annotations:
         from memreplay.analysis.moments.stages import device_stages
 
@@ -110,7 +110,7 @@ def at_report(
             device_stages(snap, usage, trust, selection.top)
             for usage, trust in zip(usages, verdicts, strict=True)
         )
-        if usages and not any(one.stages_total for one in annotations):
+        if usages and not any(one.annotations_total for one in annotations):
             raise UsageError(none_at_all(snap, usages[0].replay))
     return AtReport(
         file=snap.file,

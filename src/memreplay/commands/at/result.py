@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.caught.records import RulesCaught
-from memreplay.analysis.moments.records import DeviceStages
+from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import (
@@ -143,7 +143,7 @@ class AtReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memre
     """Why devices are left out of a moment that others have."""
     devices: tuple[DeviceAt, ...]
     """One for each moment and device, in the order of the moments."""
-    annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
+    annotations: tuple[DeviceAnnotations, ...] | UnsetType = UNSET
     """With `--annotations`: one for each device."""
 
     def document(self) -> Document:

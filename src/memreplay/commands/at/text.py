@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UNSET
 
 from memreplay.analysis.code.naming import name_of_frame
-from memreplay.analysis.moments.records import DeviceStages
+from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation, Stack
 from memreplay.render.calltree import tree_table
 from memreplay.render.caught import caught_blocks, caught_words
@@ -60,9 +60,9 @@ def at_document(report: AtReport, *, all_frames: bool = False) -> Document:
     return tuple(blocks)
 
 
-def _stages(found: DeviceStages, report: AtReport) -> list[Block]:
+def _stages(found: DeviceAnnotations, report: AtReport) -> list[Block]:
     """A line an annotation, those within others below them."""
-    shown = counted(found.stages_total, "annotation")
+    shown = counted(found.annotations_total, "annotation")
     blocks: list[Block] = [
         Heading((f"device {found.device}: {found.measure} at {shown}",)),
         Pairs(
@@ -85,10 +85,10 @@ def _stages(found: DeviceStages, report: AtReport) -> list[Block]:
                 "  " * min(one.depth, DEEPEST) + cut_right(clean(one.name), LONGEST),
             )
         )
-        for one in found.stages
+        for one in found.annotations
     ]
-    if len(rows) < found.stages_total:
-        left = f"{count(found.stages_total - len(rows))} more, none higher (--top 0 shows all)"
+    if len(rows) < found.annotations_total:
+        left = f"{count(found.annotations_total - len(rows))} more, none higher (--top 0 shows all)"
         rows.append(Row((*("",) * 5, left), style="dim"))
     titles = ("begins", "lasts", "at start", "peak within", "at end", "annotation")
     if rows:

@@ -262,8 +262,8 @@ class _Pair:
             base_bytes=None if base is None else base.bytes,
             new_bytes=None if new is None else new.bytes,
             change_bytes=new.bytes - base.bytes if base and new else None,
-            base_event_index=None if base is None else base.event_index,
-            new_event_index=None if new is None else new.event_index,
+            base_event=None if base is None else base.event_index,
+            new_event=None if new is None else new.event_index,
         )
         if not with_rows or not both:
             return found

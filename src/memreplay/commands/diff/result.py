@@ -24,9 +24,9 @@ class PhaseDiff(Record, frozen=True, kw_only=True):
     """The peak within the phase in the new snapshot; null if it has no such phase."""
     change_bytes: int | None
     """`new_bytes` - `base_bytes`; null if one of the two has no such phase."""
-    base_event_index: int | None
+    base_event: int | None
     """The event of the base's peak within the phase."""
-    new_event_index: int | None
+    new_event: int | None
     """The event of the new snapshot's peak within the phase."""
     rows_total: int = 0
     """How many rows there are, before `--top` cut them."""

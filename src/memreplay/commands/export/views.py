@@ -178,7 +178,7 @@ def _memory_timeline(asked: Export) -> Render:
         known = "recorded" if report.recorded else "guessed"
         about = (
             f"{'raw ' if raw else ''}bytes by {known} category over time",
-            len(report.bytes) + len(report.carried_bytes),
+            len(report.bytes) + len(report.carried_over_bytes),
             "change",
         )
         if page:

@@ -74,7 +74,7 @@ def _device(
         unused_bytes=unused_bytes(replay),
         total_bytes=total,
         headroom_bytes=None if total is None else replay.usable_bytes(total) - reserved.peak.bytes,
-        end_bytes=usage.final_bytes,
+        end_bytes=usage.end_bytes,
         ooms=len(replay.events_of("oom")),
         leak_bytes_per_step=_leaking(snap, usage, steps),
         categories_source=categories_source(snap),

@@ -185,7 +185,7 @@ def _telling(replay: Replay, points: tuple[UnusedPoint, ...]) -> tuple[Moment, i
     most is reserved. What was cached when the recording began stood in nobody's way as long as no
     more was asked for: then it is where most is active."""
     if not replay.events:
-        return "final", replay.start
+        return "end", replay.start
     at = {one.name: one.event_index for one in reversed(points)}
     if "oom" in at:
         return "oom", at["oom"]

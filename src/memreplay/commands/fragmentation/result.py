@@ -12,7 +12,7 @@ from memreplay.snapshot.backends import CUDA
 from memreplay.snapshot.model import By, Exactness
 from memreplay.snapshot.record import Record
 
-Moment = Literal["asked", "oom", "reserved", "peak", "final"]
+Moment = Literal["asked", "oom", "reserved", "peak", "end"]
 PointName = Literal["start", "most_unused", "peak", "reserved", "oom", "end"]
 
 
@@ -112,7 +112,7 @@ class DeviceCourse(MapSums, frozen=True):
     moment: Moment
     """Why of the moment that the rest is about: it was `asked` for (`--at`), the first request
     failed (`oom`), most was `reserved` (if its peak is reached in the recording), most was active
-    (`peak`), or there are no events (`final`)."""
+    (`peak`), or there are no events (`end`)."""
     event_index: int
     """The moment is after this event; `first_event` - 1 is the start."""
     time_us: int | None

@@ -66,7 +66,7 @@ def _device(
         start_bytes=usage.start_bytes,
         peak_bytes=usage.peak.bytes,
         event_index=usage.peak.event_index,
-        final_bytes=usage.final_bytes,
+        end_bytes=usage.end_bytes,
         actions=_actions(snap, changes),
         exactness=trust.exactness,
         trusted=trust.trusted,
@@ -139,7 +139,7 @@ def _groups(
                 most_bytes=int(n_bytes[mine].max()),
                 first_event=int(changes.event[rows[mine[0]]]),
                 last_event=int(changes.event[rows[mine[-1]]]),
-                place=None if frames[at] == _core.ABSENT_ID else snap.frame(frames[at]),
+                frame=None if frames[at] == _core.ABSENT_ID else snap.frame(frames[at]),
                 is_user=is_user[at],
                 frames=snap.stack(int(changes.stack[largest])),
             )
@@ -184,7 +184,7 @@ def _largest(
                 reserved_bytes=int(changes.reserved[row]),
                 stream=int(changes.stream[row]),
                 pool=snap.pool_id(int(changes.pool[row])),
-                place=snap.frame(frame) if known else None,
+                frame=snap.frame(frame) if known else None,
                 is_user=known and rank[0][snap.code.frame(frame)[1]] <= LIBRARY,
                 frames=snap.stack(stack),
             )

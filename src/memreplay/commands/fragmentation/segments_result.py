@@ -10,7 +10,7 @@ from memreplay.snapshot.record import Record
 
 
 class SegmentChange(Record, frozen=True):
-    """One segment event, for people: `place` is the frame that its stack is put down to.
+    """One segment event, for people: `frame` is the one that its stack is put down to.
 
     `is_user` says whether that is code: the user's own, or a library's in a stack without any;
     `frames` is the whole stack, innermost first.
@@ -24,7 +24,7 @@ class SegmentChange(Record, frozen=True):
     reserved_bytes: int
     stream: int
     pool: tuple[int, int] | None
-    place: Frame | None
+    frame: Frame | None
     is_user: bool
     frames: tuple[Frame, ...]
 
@@ -45,7 +45,7 @@ class ChangeGroup(Record, frozen=True):
     """The index of the first."""
     last_event: int
     """The index of the last."""
-    place: Frame | None
+    frame: Frame | None
     """The frame that their stacks are put down to; null if none was recorded."""
     is_user: bool
     """Whether that is the user's own code; of stacks without any, that of a library."""
@@ -95,7 +95,7 @@ class DeviceSegments(OfBackend, frozen=True, kw_only=True):
     """The most that is ever reserved."""
     event_index: int
     """The first event after which it is; `first_event` - 1 is the start."""
-    final_bytes: int
+    end_bytes: int
     """What is reserved after the last event."""
     actions: dict[str, int]
     """How many segment events there are, by action."""

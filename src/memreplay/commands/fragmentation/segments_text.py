@@ -35,7 +35,7 @@ def _section(device: DeviceSegments, top: int, listed: bool) -> list[Block]:
         when = "at the start"
     high = f"device {device.device}: peak {size(device.peak_bytes)} reserved {when}"
     start = f"{size(device.start_bytes)} in {counted(device.start_segments, 'segment')}"
-    pairs = [("start", start), ("end", size(device.final_bytes))]
+    pairs = [("start", start), ("end", size(device.end_bytes))]
     changes = ", ".join(f"{name} {count(n)}" for name, n in device.actions.items())
     pairs.append(("changes", changes or "none"))
     blocks: list[Block] = [Heading((high,)), Pairs(tuple(pairs))]
@@ -93,7 +93,7 @@ def _changes_table(groups: tuple[ChangeGroup, ...], what: str, who: str, top: in
     """Changes by place, those that are shown alike in one row."""
     alike: dict[Place | str, list[ChangeGroup]] = {}
     for group in groups:
-        place = "-" if group.place is None else _named(group.place, group.is_user, group.frames)
+        place = "-" if group.frame is None else _named(group.frame, group.is_user, group.frames)
         alike.setdefault(place, []).append(group)
     order = sorted(alike.items(), key=lambda one: -sum(group.bytes for group in one[1]))
     shown = order[:top] if top else order
@@ -152,9 +152,9 @@ def _sizes(least: int, most: int) -> str:
 
 
 def _place(change: SegmentChange) -> Place | str:
-    if change.place is None:
+    if change.frame is None:
         return "-"
-    return _named(change.place, change.is_user, change.frames)
+    return _named(change.frame, change.is_user, change.frames)
 
 
 def _named(place: Frame, is_user: bool, frames: tuple[Frame, ...]) -> Place:

@@ -35,7 +35,7 @@ MOMENTS: dict[Moment, str] = {
     "oom": "when a request failed",
     "reserved": "at the peak of reserved memory",
     "peak": "at the peak of active memory",
-    "final": "",
+    "end": "",
 }
 _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream, . free"
 

@@ -365,7 +365,7 @@ class _Gate:
             found,
             grown_category=name,
             grown_category_bytes=grown,
-            grown_category_place=_cause_of_line(of_it[0]) if of_it else None,
+            grown_category_cause=_cause_of_line(of_it[0]) if of_it else None,
         )
 
     def level(self, start: Finding, budget: Budget) -> Finding:

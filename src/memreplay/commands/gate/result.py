@@ -97,7 +97,7 @@ class Finding(Record, frozen=True, kw_only=True):
     """Of a peak that failed: the category that grew most since the base, at the two peaks."""
     grown_category_bytes: int | None = None
     """What it grew by."""
-    grown_category_place: Cause | None = None
+    grown_category_cause: Cause | None = None
     """The line that holds most of it now."""
     causes: tuple[Cause, ...] = ()
     """The groups that it is put down to, the largest first; none of what passed."""

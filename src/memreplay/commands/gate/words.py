@@ -348,7 +348,7 @@ def _category(finding: Finding) -> list[str]:
     if finding.grown_category is None:
         return []
     words = f"{signed_size(finding.grown_category_bytes or 0)} {finding.grown_category}"
-    place = finding.grown_category_place
+    place = finding.grown_category_cause
     if place is not None and not _same_place(place, finding.causes[:1]):
         words += f", largest {in_place(cause_words(place))}"
     return [words]

@@ -42,7 +42,7 @@ class Failing(Options, frozen=True):
         "memreplay leaks snap.pkl --json | jq '.devices[].leaks[] | [.bytes_per_step, .label]'",
     ),
     exits={1: "leaks (--fail)", 5: "no steps, or too few"},
-    without=("only_carried", "no_carried"),
+    without=("only_carried_over", "no_carried_over"),
 )
 def command(
     file: File,

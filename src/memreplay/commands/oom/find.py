@@ -166,7 +166,7 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
     nothing was live then."""
     event = replay.start + replay.events
     active = replay.measure("active")
-    used = active.final_bytes
+    used = active.end_bytes
     if not replay.reaches_end or snap.truncation is not None or not used:
         return None
     sums = replay.block_map(event).sums()
@@ -177,7 +177,7 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         time_us=replay.time_us(event),
         peak_event=active.peak.event_index if recorded else None,
         peak_bytes=active.peak.bytes if recorded else None,
-        reserved_bytes=replay.measure("reserved").final_bytes,
+        reserved_bytes=replay.measure("reserved").end_bytes,
         active_bytes=used,
         cached_bytes=sums["free"],
         largest_free_bytes=sums["largest"],

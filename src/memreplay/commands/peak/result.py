@@ -42,11 +42,11 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     time_us: int | None
     """That event's time; for the start the first event's."""
     start_us: int | None
-    baseline_bytes: int
+    carried_over_bytes: int
     """What was live before the first event that was read."""
-    baseline_held_bytes: int
+    carried_over_at_peak_bytes: int
     """The part of what was carried over that is live at the peak; 0 for reserved bytes."""
-    final_bytes: int
+    end_bytes: int
     """What is live after the last event that was read."""
     first_event: int
     events: int

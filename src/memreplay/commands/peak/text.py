@@ -122,15 +122,15 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     # At the start the peak is what was carried over, and without events both are the final state.
     if peak.event_index >= peak.first_event:
         before = "before the range" if peak.first_event else "before the first event"
-        carried = f"{size(peak.baseline_bytes)} {before}"
-        if peak.baseline_held_bytes:
-            whole = peak.baseline_held_bytes == peak.baseline_bytes
-            held = "all" if whole else size(peak.baseline_held_bytes)
-            part = percent(share(peak.baseline_held_bytes, peak.peak_bytes))
+        carried = f"{size(peak.carried_over_bytes)} {before}"
+        if peak.carried_over_at_peak_bytes:
+            whole = peak.carried_over_at_peak_bytes == peak.carried_over_bytes
+            held = "all" if whole else size(peak.carried_over_at_peak_bytes)
+            part = percent(share(peak.carried_over_at_peak_bytes, peak.peak_bytes))
             carried += f", {held} of it in the peak ({part})"
         pairs.append(("carried over", carried))
     if peak.events:
-        pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))
+        pairs.append(("end", f"{size(peak.end_bytes)} after the last event"))
     when = " at the peak" if peak.events else ""
     if peak.measure != "reserved":
         pairs.append(("live", counted(peak.live_count, "block") + when))

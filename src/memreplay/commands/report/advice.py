@@ -202,7 +202,7 @@ def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
             bytes=first.bytes_per_step,
             of_bytes=leaks.leak_bytes_per_step,
             count=leaks.steps,
-            place=place_of(first),
+            frame=place_of(first),
             command="leaks",
         )
     elif leaks.whole_bytes_per_step:
@@ -250,7 +250,7 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
 
 
 def _saving(name: str, one: Spot, whole: int) -> Advice:
-    return Advice(name, bytes=one.held, of_bytes=whole, saved_bytes=one.saved, place=one.place)
+    return Advice(name, bytes=one.held, of_bytes=whole, saved_bytes=one.saved, frame=one.place)
 
 
 def _of_settings(facts: Facts) -> Iterator[Advice]:

@@ -92,7 +92,7 @@ def _advice_words(one: Advice, device: DeviceOverview) -> str:
     if one.name == "expandable_segments_no":
         return _no_setting(one)
     part = percent(one.bytes / one.of_bytes) if one.of_bytes else "0.0%"
-    place = place_words(one.place) if one.place else "one stack"
+    place = place_words(one.frame) if one.frame else "one stack"
     return WORDS[one.name].format(
         held=f"{size(one.bytes)} ({part} of the peak)",
         saved=size(one.saved_bytes),
@@ -102,7 +102,7 @@ def _advice_words(one: Advice, device: DeviceOverview) -> str:
         bytes=size(one.bytes),
         of=size(one.of_bytes),
         left=size(max(0, one.of_bytes - one.bytes)),
-        at=f" at {place}" if one.place else "",
+        at=f" at {place}" if one.frame else "",
         place=place,
         steps=counted(one.count, "step"),
         events=counted(one.count, "event"),
@@ -184,4 +184,4 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
 
 def ends_high(device: DeviceOverview) -> bool:
     """Whether the recording ends close to its peak, as after an error that left no event."""
-    return device.peak.final_bytes >= AT_PEAK * device.peak.peak_bytes
+    return device.peak.end_bytes >= AT_PEAK * device.peak.peak_bytes

@@ -156,7 +156,7 @@ def _device(
         ran_out=oom is not None and oom.ooms_total > 0,
         peak_bytes=peak.peak_bytes,
         reserved_peak_bytes=reserved.peak.bytes,
-        reserved_event_index=reserved.peak.event_index,
+        reserved_peak_event=reserved.peak.event_index,
         reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
         total_bytes=None if oom is None else oom.total_bytes,
         total_known=oom is not None and oom.total_known,

@@ -33,7 +33,7 @@ class Advice(Record, frozen=True):
     the recording tells; 0 if it does not."""
     count: int = 0
     """The steps or events that it speaks of, else 0."""
-    place: Frame | None = None
+    frame: Frame | None = None
     """The code; null if it is no single place."""
     word: str = ""
     """A detail: a reason's or a remedy's name."""
@@ -76,7 +76,7 @@ class DeviceOverview(OfBackend, frozen=True, kw_only=True):
     """The peak of requested bytes."""
     reserved_peak_bytes: int
     """The peak of reserved bytes."""
-    reserved_event_index: int
+    reserved_peak_event: int
     """The first event after which that is reached."""
     reserved_exactness: Exactness
     """Whether it is exact."""

@@ -79,9 +79,9 @@ def _in_short(device: DeviceOverview) -> str:
     none = "none found" if judged else "not judged"
     words = [peak, ran, f"leaks: {_leaks(device) if _is_leaking(device) else none}"]
     high = device.peak
-    if not device.ran_out and high.events and high.final_bytes >= AT_PEAK * high.peak_bytes:
+    if not device.ran_out and high.events and high.end_bytes >= AT_PEAK * high.peak_bytes:
         # As after an error that left no event of it.
-        words.insert(2, f"ends at {percent(share(high.final_bytes, high.peak_bytes))} of the peak")
+        words.insert(2, f"ends at {percent(share(high.end_bytes, high.peak_bytes))} of the peak")
     if not device.trusted:
         words.append(_label(device))
     return ", ".join(words)
@@ -183,8 +183,8 @@ def _oom(device: DeviceOverview) -> str:
         # Who dumps after an error may have no event of it: then the end is where to look.
         last = "the last " if EVENTS_LOST_BEFORE.intersection(device.reasons) else ""
         none = f"No request failed in {last}{counted(peak.events, 'event')}"
-        part = percent(share(peak.final_bytes, peak.peak_bytes))
-        if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
+        part = percent(share(peak.end_bytes, peak.peak_bytes))
+        if peak.end_bytes >= AT_PEAK * peak.peak_bytes:
             return f"{none}, but they end at {part} of the peak: one may have failed right after"
         return f"{none}. Memory ended at {part} of its peak"
     oom = device.oom.ooms[0]

@@ -115,7 +115,7 @@ def _context(device: DeviceSimulation) -> str:
 
 def _changed(changed: Changed) -> str:
     chosen = f"{counted(changed.allocations, 'allocation')} of {size(changed.bytes)} in all"
-    before = counted(changed.carried_blocks, "block") if changed.carried_blocks else ""
+    before = counted(changed.carried_over_blocks, "block") if changed.carried_over_blocks else ""
     if changed.factor == 0:
         return f"{chosen}, left out" + (f", and {before} from before" if before else "")
     how = "made twice" if changed.twice else f"at {changed.factor:g} times their size"

@@ -152,7 +152,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         events=replay.events,
         start_us=replay.time_us(replay.start),
         start_bytes=usage.start_bytes,
-        final_bytes=usage.final_bytes,
+        end_bytes=usage.end_bytes,
         source=found.source,
         missing=found.missing,
         steps=steps,

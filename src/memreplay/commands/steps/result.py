@@ -111,7 +111,7 @@ class DeviceSteps(OfBackend, frozen=True, kw_only=True):
     start_us: int | None
     start_bytes: int
     """Live before the first event."""
-    final_bytes: int
+    end_bytes: int
     """Live after the last event."""
     trusted: bool
     reasons: tuple[str, ...]

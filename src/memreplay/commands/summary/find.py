@@ -81,9 +81,9 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         active_bytes=sum(s.size_bytes for s in states if s.state != "inactive"),
         requested_bytes=replay.segment_requested_bytes,
         states=states,
-        baseline_bytes=replay.carried_bytes,
+        carried_over_bytes=replay.carried_over_bytes,
         peak_bytes=replay.peak.bytes,
-        final_bytes=replay.final_bytes,
+        end_bytes=replay.end_bytes,
         unmatched_frees=replay.unmatched_frees,
         double_allocs=replay.double_allocs,
         unknown_actions=replay.unknown_actions,
@@ -131,7 +131,7 @@ def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:
         time_us=usage.peak.time_us,
         minimum_bytes=usage.minimum.bytes,
         mean_bytes=usage.mean_bytes,
-        final_bytes=usage.final_bytes,
+        end_bytes=usage.end_bytes,
         reconciliation_bytes=usage.reconciliation_bytes,
     )
 

@@ -46,10 +46,10 @@ class MeasureSummary(Record, frozen=True, kw_only=True):
     """The lowest."""
     mean_bytes: int | None
     """The mean, weighted by time; null if there are no times."""
-    final_bytes: int
+    end_bytes: int
     """After the last event."""
     reconciliation_bytes: int | None
-    """`final_bytes` less what the final segments hold by this measure; null if `--to` ends before
+    """`end_bytes` less what the final segments hold by this measure; null if `--to` ends before
     the trace does."""
 
 
@@ -81,18 +81,18 @@ class DeviceSummary(OfBackend, frozen=True, kw_only=True):
     """What was asked for in these blocks."""
     states: tuple[StateBytes, ...]
     """The blocks in them by state."""
-    baseline_bytes: int
+    carried_over_bytes: int
     """Requested bytes that were live before the first event."""
     peak_bytes: int
     """The highest requested usage."""
-    final_bytes: int
+    end_bytes: int
     """Requested usage after the last event."""
     unmatched_frees: int
     """Frees of what was not live."""
     double_allocs: int
     """Allocations of what was live."""
     reconciliation_bytes: int | None
-    """`final_bytes` less `requested_bytes`: 0 if trace and segments agree; null if `--to` ends
+    """`end_bytes` less `requested_bytes`: 0 if trace and segments agree; null if `--to` ends
     before the trace does."""
     measures: tuple[MeasureSummary, ...]
     """Each measure."""

@@ -133,7 +133,7 @@ def _measures_table(device: DeviceSummary) -> Table:
                 size(one.start_bytes),
                 size(one.peak_bytes),
                 "start" if one.event_index < device.first_event else count(one.event_index),
-                size(one.final_bytes),
+                size(one.end_bytes),
                 _label(one, device),
             )
         )

@@ -13,7 +13,7 @@ COLUMNS = (
     "time_us",
     "min_bytes",
     "max_bytes",
-    "max_event_index",
+    "max_event",
 )
 REST = "(others)"
 

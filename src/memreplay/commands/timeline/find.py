@@ -175,10 +175,10 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
         reasons=trust.reasons,
         start_bytes=usage.start_bytes,
         peak_bytes=peak.bytes,
-        peak_event_index=peak.event_index,
+        peak_event=peak.event_index,
         peak_us=peak.time_us,
         minimum_bytes=min(buckets.min_bytes),
-        final_bytes=usage.final_bytes,
+        end_bytes=usage.end_bytes,
         start_us=start,
         stop_us=stop,
         first_event=replay.first_event,
@@ -189,7 +189,7 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
         time_us=buckets.time_us,
         min_bytes=buckets.min_bytes,
         max_bytes=buckets.max_bytes,
-        max_event_index=buckets.max_event,
+        max_event=buckets.max_event,
         groups_total=total,
         groups=layers,
         rest_bytes=rest,
@@ -224,7 +224,7 @@ def _layers(
             frames=group.frames,
             of=group.of,
             peak_bytes=most,
-            peak_event_index=event,
+            peak_event=event,
             bytes=row,
             group=group,
         )
@@ -242,7 +242,7 @@ def _reserved_parts(
         for part in usage.parts(grouper.by, usage.peak.event_index)
         if part.reserved_peak_bytes > 0
     ]
-    parts.sort(key=lambda part: (-part.reserved_peak_bytes, part.reserved_event_index))
+    parts.sort(key=lambda part: (-part.reserved_peak_bytes, part.reserved_peak_event))
     shown = parts[:top] if top else parts
     whole = sum(part.bytes for part in parts)
     return [
@@ -255,7 +255,7 @@ def _reserved_parts(
                 share=part.bytes / whole if whole else 0.0,
             ),
             part.reserved_peak_bytes,
-            part.reserved_event_index,
+            part.reserved_peak_event,
         )
         for key, part in zip(usage.part_classes(grouper.by, shown), shown, strict=True)
     ], len(parts)

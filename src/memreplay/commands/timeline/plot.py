@@ -145,7 +145,7 @@ def _band(plot: Axes, one: Series, axis: Axis) -> None:
     plot.fill_between(x, high, color=_COLOURS[0], alpha=0.30, linewidth=0)
     plot.fill_between(x, low, color=_COLOURS[0], alpha=0.35, linewidth=0)
     plot.plot(x, high, color=_COLOURS[0], linewidth=0.9)
-    at = one.peak_event_index if axis.kind == "event" else (one.peak_us or 0) - axis.zero(one)
+    at = one.peak_event if axis.kind == "event" else (one.peak_us or 0) - axis.zero(one)
     plot.plot([max(at, axis.start)], [one.peak_bytes], ".", color=_COLOURS[0], markersize=5)
 
 

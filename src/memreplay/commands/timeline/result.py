@@ -31,10 +31,10 @@ class Layer(Coded, frozen=True, kw_only=True):
 
     peak_bytes: int
     """The most that it ever holds."""
-    peak_event_index: int
+    peak_event: int
     """The first event after which it does."""
     bytes: list[int]
-    """What it held after each of `max_event_index`."""
+    """What it held after each of `max_event`."""
     group: Group
     """What it held at the device's peak."""
 
@@ -51,13 +51,13 @@ class Series(OfBackend, frozen=True, kw_only=True):
     """Before the first event."""
     peak_bytes: int
     """The highest of all."""
-    peak_event_index: int
+    peak_event: int
     """The first event after which the peak is reached."""
     peak_us: int | None
     """That event's time."""
     minimum_bytes: int
     """The lowest of all."""
-    final_bytes: int
+    end_bytes: int
     """After the last event."""
     start_us: int | None
     """The first time."""
@@ -76,7 +76,7 @@ class Series(OfBackend, frozen=True, kw_only=True):
     """The lowest in it."""
     max_bytes: list[int]
     """The highest in it."""
-    max_event_index: list[int]
+    max_event: list[int]
     """The first event after which it is at its highest."""
     groups_total: int | UnsetType = UNSET
     """With `--by`: how many groups ever hold anything."""
@@ -94,7 +94,7 @@ class Series(OfBackend, frozen=True, kw_only=True):
             time_us=self.time_us,
             min_bytes=self.min_bytes,
             max_bytes=self.max_bytes,
-            max_event=self.max_event_index,
+            max_event=self.max_event,
         )
 
     @property

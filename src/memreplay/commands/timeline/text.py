@@ -138,7 +138,7 @@ def _headline(found: list[Series]) -> tuple[str, ...]:
     if len(found) == 1:
         high = f"device {one.device}: peak {size(one.peak_bytes)} {one.measure}"
         peak = _Peak(
-            one.peak_event_index,
+            one.peak_event,
             one.peak_us,
             one.start_us,
             one.first_event,
@@ -171,7 +171,7 @@ def _pairs(
         pairs.append(("range", range_words(one.first_event, one.events, one.trace_events)))
     if len(found) == 1:
         ends = f"start {size(one.start_bytes)}, lowest {size(one.minimum_bytes)}"
-        pairs.append(("bytes", f"{ends}, end {size(one.final_bytes)}"))
+        pairs.append(("bytes", f"{ends}, end {size(one.end_bytes)}"))
     pairs.append(("across", x_words))
     return tuple(pairs)
 
@@ -238,10 +238,10 @@ def _measures_table(found: list[Series]) -> Table:
                 str(number),
                 one.measure,
                 size(one.peak_bytes),
-                "start" if one.peak_event_index < one.first_event else count(one.peak_event_index),
+                "start" if one.peak_event < one.first_event else count(one.peak_event),
                 size(one.start_bytes),
                 size(one.minimum_bytes),
-                size(one.final_bytes),
+                size(one.end_bytes),
             )
         )
         for number, one in enumerate(found, 1)

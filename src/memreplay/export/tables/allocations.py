@@ -176,14 +176,14 @@ class _Lifetimes:
             "address": numbers(address),
             "bytes": numbers(size),
             "block_bytes": numbers(block),
-            **self._moment("alloc_event", "alloc_time_us", begin),
-            **self._moment("free_requested_event", "free_requested_time_us", asked),
-            **self._moment("free_event", "free_time_us", end),
+            **self._moment("alloc_event", "alloc_us", begin),
+            **self._moment("free_requested_event", "free_requested_us", asked),
+            **self._moment("free_event", "free_us", end),
             "stream": stream,
             "pool": self.words.pools.column(pool),
             "stack_id": numbers(stack),
             "state": texts(state, self.words.states),
-            "is_baseline": numbers(np.full(rows, start is None)),
+            "carried_over": numbers(np.full(rows, start is None)),
             **who,
         }
 

@@ -36,7 +36,7 @@ def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
             said[ooms[some] - at.start] = True
             yield {
                 "device": numbers(np.full(size, device, dtype=np.int32)),
-                "index": numbers(np.arange(size) + (at.start - first + base)),
+                "event_index": numbers(np.arange(size) + (at.start - first + base)),
                 "action": actions.column(events.action[at]),
                 "address": numbers(events.address[at]),
                 "bytes": numbers(events.size[at]),

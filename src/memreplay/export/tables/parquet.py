@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 # What rises slowly, or goes up and down by little of its own size.
 _DELTAS = {
-    "events": ("index", "time_us"),
+    "events": ("event_index", "time_us"),
     "allocations": (
         "alloc_event",
         "free_requested_event",
         "free_event",
-        "alloc_time_us",
-        "free_requested_time_us",
-        "free_time_us",
+        "alloc_us",
+        "free_requested_us",
+        "free_us",
     ),
     "stacks": ("stack_id",),
     "frames": ("frame_id", "line"),
@@ -27,7 +27,7 @@ _DELTAS = {
     "blocks": ("segment_id",),
     "annotations": ("time_us",),
     "usage": (
-        "event",
+        "event_index",
         "time_us",
         "requested_bytes",
         "held_bytes",
@@ -38,7 +38,7 @@ _DELTAS = {
 # What zstd alone makes as small, and in less time, than a dictionary before it: runs of the same
 # number, or addresses, which are too many. All else repeats itself, and a dictionary finds that.
 _PLAIN = ("address", "device", "device_free_bytes", "reserved_bytes", "stack_id", "stream")
-_CUT_BY = ("device", "index", "event", "alloc_event", "time_us", "alloc_time_us")
+_CUT_BY = ("device", "event_index", "alloc_event", "time_us", "alloc_us")
 COMPRESSION, LEVEL = "zstd", 1
 
 

@@ -48,7 +48,7 @@ EVENTS = _of(
     "events",
     """
     device             int32
-    index              int64
+    event_index        int64
     action             text?
     address            uint64
     bytes              int64
@@ -71,15 +71,15 @@ ALLOCATIONS = _of(
     alloc_event             int64?
     free_requested_event    int64?
     free_event              int64?
-    alloc_time_us           int64?
-    free_requested_time_us  int64?
-    free_time_us            int64?
+    alloc_us                int64?
+    free_requested_us       int64?
+    free_us                 int64?
     stream                  uint64?
     pool                    text?
     stack_id                uint32
     category                text
     state                   text
-    is_baseline             bool
+    carried_over            bool
     phase                   text
     module                  text?
     """,
@@ -99,7 +99,7 @@ USAGE = _of(
     "usage",
     """
     device           int32
-    event            int64?
+    event_index      int64?
     time_us          int64?
     requested_bytes  int64
     held_bytes       int64

@@ -80,7 +80,7 @@ def _batch(
         missing_event = None
     return {
         "device": numbers(np.full(rows, replay.device, dtype=np.int32)),
-        "event": numbers(event, missing_event),
+        "event_index": numbers(event, missing_event),
         "time_us": numbers(time, time == _core.ABSENT_TIME),
         **{f"{name}_bytes": numbers(one) for name, one in series.items()},
     }

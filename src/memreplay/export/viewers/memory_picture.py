@@ -54,7 +54,7 @@ def highest(report: CategoryEvents, parts: int = PARTS) -> tuple[list[int], NDAr
     import numpy as np
 
     before = np.zeros(len(COLUMNS), dtype=np.int64)
-    np.add.at(before, report.carried_category, report.carried_bytes)
+    np.add.at(before, report.carried_category, report.carried_over_bytes)
     if not len(report.at_ns):
         return [0], before[None]
     # After as many changes: one more than there are changes.

@@ -25,9 +25,9 @@ def render_raw(report: CategoryEvents) -> Iterator[bytes]:
     yield b"["
     parts = (
         (
-            np.full(len(report.carried_bytes), _NO_TIME, dtype=np.int64),
-            np.full(len(report.carried_bytes), PREEXISTING),
-            report.carried_bytes,
+            np.full(len(report.carried_over_bytes), _NO_TIME, dtype=np.int64),
+            np.full(len(report.carried_over_bytes), PREEXISTING),
+            report.carried_over_bytes,
             report.carried_category,
         ),
         (
@@ -62,8 +62,8 @@ def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
     at_us = report.at_ns // 1000
     start = int(at_us.min()) if len(at_us) else _NO_TIME
     carried = np.zeros(COLUMNS, dtype=np.int64)
-    np.add.at(carried, report.carried_category, report.carried_bytes)
-    has_carried = len(report.carried_bytes) > 0
+    np.add.at(carried, report.carried_category, report.carried_over_bytes)
+    has_carried = len(report.carried_over_bytes) > 0
     # The rows after which time goes on.
     last = np.flatnonzero(np.append(at_us[1:] != at_us[:-1], True)) if len(at_us) else at_us
     yield b"[["

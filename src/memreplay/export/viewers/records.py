@@ -125,7 +125,7 @@ class TraceReport(Record, frozen=True):
 class CategoryEvents(Record, frozen=True, eq=False):
     """What came and went on one device, in order, by the categories of torch.profiler.
 
-    `carried_bytes` and `carried_category` are of the carried blocks. Then a row each: `at_ns`
+    `carried_over_bytes` and `carried_category` are of the carried blocks. Then a row each: `at_ns`
     since the epoch (or, not `timed`, since the start: an event is 1 microsecond), `bytes` above 0
     where memory was allocated, below where it was freed (`is_free`); all int64 but categories (u8).
     `recorded`: memreplay's recorder noted the categories, and nothing is guessed.
@@ -135,7 +135,7 @@ class CategoryEvents(Record, frozen=True, eq=False):
     measure: MeasureName
     exactness: Exactness
     timed: bool
-    carried_bytes: NDArray[np.int64]
+    carried_over_bytes: NDArray[np.int64]
     carried_category: NDArray[np.uint8]
     at_ns: NDArray[np.int64]
     bytes: NDArray[np.int64]

@@ -108,7 +108,7 @@ def category_events(snap: Snapshot, selection: Selection) -> CategoryEvents:
         measure=selection.measure,
         exactness="exact" if verdict(snap, usage).exact else "estimated",
         timed=timed,
-        carried_bytes=carried,
+        carried_over_bytes=carried,
         carried_category=of_block,
         at_ns=_epoch_ns(replay)[event[order]] if len(order) else np.zeros(0, dtype=np.int64),
         bytes=np.concatenate([-carried[block_ended], -sizes[ended], sizes])[order],

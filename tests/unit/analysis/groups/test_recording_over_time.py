@@ -46,7 +46,7 @@ def test_groups_over_time(snapshot: Any, way: Way, top: int) -> None:
     snap = views.opened(snapshot)
     report = timeline_report(snap, by=way, top=top, points=1000, x="event")
     for series in report.devices:
-        for i, event in enumerate(series.max_event_index):
+        for i, event in enumerate(series.max_event):
             now = expected(snapshot, series.device, way, event)
             shown = {layer.label: layer.bytes[i] for layer in series.layers}
             assert {name: n for name, n in shown.items() if n} == {

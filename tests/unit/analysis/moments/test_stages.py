@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.moments import highest
-from memreplay.analysis.moments.records import DeviceStages
+from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.commands.at.find import at_report
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Moment
@@ -36,7 +36,9 @@ def recording(sizes: list[int], spans: list[tuple[int, int]]) -> SnapshotBuilder
     return builder
 
 
-def found_in(builder: SnapshotBuilder, *, top: int = 0, start: int | None = None) -> DeviceStages:
+def found_in(
+    builder: SnapshotBuilder, *, top: int = 0, start: int | None = None
+) -> DeviceAnnotations:
     moment = None if start is None else Moment("event", start)
     snap = mr.open(build.dump(builder.build()), start=moment)
     report = at_report(snap, [], annotations=True, top=top)
@@ -68,8 +70,10 @@ def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip
         if not want:
             return
         found = found_in(builder, start=first or None)
-        assert found.stages_total == len(found.stages) == len(want)
-        got = {one.name: (one.start_bytes, one.peak_bytes, one.end_bytes) for one in found.stages}
+        assert found.annotations_total == len(found.annotations) == len(want)
+        got = {
+            one.name: (one.start_bytes, one.peak_bytes, one.end_bytes) for one in found.annotations
+        }
         assert got == want
     finally:
         highest.BLOCK = block
@@ -78,13 +82,13 @@ def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip
 def test_those_that_reach_highest_stay_in_their_order() -> None:
     builder = recording([5, 0, 900, 0, 7, 0], [(0, 1), (2, 1), (4, 1)])
     found = found_in(builder, top=2)
-    assert [(one.name, one.peak_bytes) for one in found.stages] == [("a1", 900), ("a2", 7)]
-    assert found.stages_total == 3
+    assert [(one.name, one.peak_bytes) for one in found.annotations] == [("a1", 900), ("a2", 7)]
+    assert found.annotations_total == 3
 
 
 def test_depth() -> None:
     builder = recording([5] * 9, [(0, 8), (1, 2), (2, 1), (4, 2), (7, 4)])
-    depths = {one.name: one.depth for one in found_in(builder).stages}
+    depths = {one.name: one.depth for one in found_in(builder).annotations}
     assert depths == {"a0": 0, "a1": 1, "a2": 2, "a3": 1, "a4": 0}
 
 

@@ -62,8 +62,8 @@ def passes(snap: mr.Snapshot, filters: Filters, life: tuple[int, int, int, int])
     return (
         size >= filters.min_bytes
         and (end == -1 or not filters.only_live_at_end)
-        and (begin == -1 or not filters.only_carried)
-        and (begin != -1 or not filters.no_carried)
+        and (begin == -1 or not filters.only_carried_over)
+        and (begin != -1 or not filters.no_carried_over)
         and (any(map(found, filters.include)) or not filters.include)
         and not any(map(found, filters.exclude))
     )
@@ -90,7 +90,7 @@ def check(snapshot: build.Snapshot, measure: MeasureName, filters: Filters) -> N
                 series[event + 1] += size
         assert [only.start_bytes, *only.series.tolist()] == series
         assert only.peak.bytes == max(series)
-        assert only.final_bytes == series[-1]
+        assert only.end_bytes == series[-1]
         assert only.reconciliation_bytes is None
         event = only.peak.event_index
         assert sum(size for _, size in _live(only, event)) == only.peak.bytes
@@ -162,7 +162,7 @@ def test_what_cannot_be_filtered() -> None:
 def test_only_the_carried_and_none_of_it_is_nothing() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 9).build()))
     with pytest.raises(UsageError, match="--only-carried-over and --no-carried-over leave nothing"):
-        peak_report(snap, filters=Filters(only_carried=True, no_carried=True))
+        peak_report(snap, filters=Filters(only_carried_over=True, no_carried_over=True))
 
 
 def place(n_bytes: int, function: str, file: str, line: int) -> mr.Snapshot:

@@ -306,8 +306,8 @@ def test_frees_that_wait_for_a_stream() -> None:
     device.free(block)
     snap = mr.open(build.dump(dumped(machine)))
     assert device_verdict(snap, snap.replay()) == model.Verdict(True, True, ("pending_frees",))
-    assert snap.replay().measure("held").final_bytes == 0
-    assert snap.replay().measure("requested").final_bytes == 1000
+    assert snap.replay().measure("held").end_bytes == 0
+    assert snap.replay().measure("requested").end_bytes == 1000
 
 
 def test_a_pool_that_is_set_back_to_a_checkpoint() -> None:

@@ -169,11 +169,11 @@ def test_any_trace_equals_the_oracle(
         if measure == "requested":
             carried = [one for one in replay.lifetimes if one.alloc_index == -1]
             freed = [one for one in carried if one.free_index is not None]
-            assert (found.baseline_count, found.baseline_bytes) == (
+            assert (found.carried_over_count, found.carried_over_bytes) == (
                 len(carried),
-                replay.carried_bytes,
+                replay.carried_over_bytes,
             )
-            assert (found.baseline_freed_count, found.baseline_freed_bytes) == (
+            assert (found.carried_over_freed_count, found.carried_over_freed_bytes) == (
                 len(freed),
                 sum(one.size for one in freed),
             )
@@ -235,7 +235,7 @@ def test_filters_leave_some() -> None:
     def left(**filters: Any) -> tuple[int, int, int, int]:
         found = only(builder, filters=Filters(**filters))
         assert sum(one.sums.bytes for one in found.groups) == found.total.bytes
-        return found.total.count, found.total.bytes, found.peak_bytes, found.baseline_count
+        return found.total.count, found.total.bytes, found.peak_bytes, found.carried_over_count
 
     assert left(include=("model",)) == (2, 120, 120, 0)
     assert left(exclude=("model",)) == (1, 4, 5, 1)
@@ -245,7 +245,7 @@ def test_filters_leave_some() -> None:
     with pytest.raises(UsageError, match="'nothing' matches no frame"):
         left(include=("nothing",))
     with pytest.raises(UsageError, match="not allocated in the recording"):
-        left(only_carried=True)
+        left(only_carried_over=True)
     with pytest.raises(UsageError, match="'colour' is not one of"):
         only(builder, by="colour")
 
@@ -426,7 +426,11 @@ def test_a_file_without_times_or_events() -> None:
     found = only(builder)
     assert (found.total.count, found.groups, found.sizes) == (0, (), ())
     assert (found.min_bytes, found.median_bytes, found.median_lifetime_events) == (None,) * 3
-    assert (found.baseline_count, found.baseline_bytes, found.baseline_freed_count) == (1, 500, 0)
+    assert (found.carried_over_count, found.carried_over_bytes, found.carried_over_freed_count) == (
+        1,
+        500,
+        0,
+    )
     assert "no_events" in found.reasons
 
 
@@ -442,7 +446,7 @@ def test_a_range_is_of_its_own_events() -> None:
     (found,) = allocations_report(snap).devices
     assert (found.first_event, found.events, found.trace_events) == (2, 2, 5)
     assert (found.total.count, found.total.bytes, found.total.live_count) == (1, 9, 1)
-    assert (found.baseline_count, found.baseline_freed_bytes) == (2, 100)
+    assert (found.carried_over_count, found.carried_over_freed_bytes) == (2, 100)
 
 
 def test_frames_and_labels() -> None:

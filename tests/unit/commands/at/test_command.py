@@ -108,7 +108,7 @@ def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
     assert ["+3.000", "s", "2.000", "s", "0", "B", "700", "B", "700", "B", "step"] in rows
     found = json.loads(ask(runner, path, "--annotations", "end", "--format", "json").stdout)
     check_against("at-1.json", found)
-    assert [one["peak_bytes"] for one in found["annotations"][0]["stages"]] == [900, 700]
+    assert [one["peak_bytes"] for one in found["annotations"][0]["annotations"]] == [900, 700]
     assert len(found["devices"]) == 1
     result = ask(runner, path, "--annotations", "--top", "1")
     assert "1 more, none higher (--top 0 shows all)" in result.stdout

@@ -94,8 +94,8 @@ def test_categories_are_the_oracles(base: Recording, new: Recording) -> None:
     report = diff_report(before, after)
     assume(not report.fewer)  # of what both have, which the oracle doesn't know
     for device in report.devices:
-        carried = before.replay(device.base_device).carried_bytes
-        if carried or after.replay(device.device).carried_bytes:
+        carried = before.replay(device.base_device).carried_over_bytes
+        if carried or after.replay(device.device).carried_over_bytes:
             continue  # what is likely counts in its category, which the oracle leaves apart
         expected: Counter[str] = Counter()
         for sign, recording, number, side in (
@@ -128,4 +128,4 @@ def test_the_gate_names_the_category_and_its_code(
         "weights (cast)",
         32 * MIB,
     )
-    assert finding["grown_category_place"]["line"] == 7
+    assert finding["grown_category_cause"]["line"] == 7

@@ -161,7 +161,7 @@ def test_a_range_and_rules_of_ones_own(runner: CliRunner, path: Path, tmp_path: 
     args = ["export", str(path), "--format", "json", "--tables", "allocations", "--from", "1"]
     args += ["--config", str(config)]
     rows = json.loads(runner.invoke(app, args).stdout)
-    assert [(row["is_baseline"], row["alloc_event"]) for row in rows] == [(True, None), (False, 1)]
+    assert [(row["carried_over"], row["alloc_event"]) for row in rows] == [(True, None), (False, 1)]
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_reader_that_goes_away() -> None:
     piped = subprocess.run(
         f"{' '.join(args)} --tables events | head -1", shell=True, capture_output=True, check=True
     )
-    assert json.loads(piped.stdout)["index"] == 0
+    assert json.loads(piped.stdout)["event_index"] == 0
     assert piped.stderr == b""
 
 

@@ -37,7 +37,7 @@ def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, p
         app, ["fragmentation", "--segments", path, "--from", "2", "--format", "json"]
     )
     (device,) = json.loads(done.stdout)["devices"]
-    assert (device["start_bytes"], device["final_bytes"]) == (26 * MIB, 6 * MIB)
+    assert (device["start_bytes"], device["end_bytes"]) == (26 * MIB, 6 * MIB)
     assert device["changes"]["event_index"] == [2]
 
 
@@ -76,7 +76,7 @@ def test_whose_code_it_is(
         )
         (device,) = json.loads(done.stdout)["devices"]
         at_peak = [group["frames"][group["user"][0]] for group in device["at_peak"]]
-        return [place["file"] for place in (*at_peak, *(one["place"] for one in device["taken"]))]
+        return [place["file"] for place in (*at_peak, *(one["frame"] for one in device["taken"]))]
 
     assert places() == [stack[0][1]] * 2
     assert places("--project", "gpt") == [stack[1][1]] * 2

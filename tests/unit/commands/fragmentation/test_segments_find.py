@@ -31,13 +31,13 @@ def test_by_hand() -> None:
     (device,) = segments_report(mr.open(build.dump(builder().build()))).devices
     assert (device.start_segments, device.start_bytes) == (1, 4 * MIB)
     assert (device.peak_bytes, device.event_index) == (26 * MIB, 1)
-    assert device.final_bytes == 6 * MIB
+    assert device.end_bytes == 6 * MIB
     assert device.actions == {"segment_alloc": 2, "segment_free": 1}
     assert (device.exactness, device.trusted) == ("exact", True)
     first, second, third = device.largest
     assert (first.event_index, first.action, first.bytes) == (0, "segment_alloc", 20 * MIB)
-    assert first.place == Frame("train", "/home/ana/train.py", 7)
-    assert (second.bytes, second.reserved_bytes, second.place) == (2 * MIB, 26 * MIB, None)
+    assert first.frame == Frame("train", "/home/ana/train.py", 7)
+    assert (second.bytes, second.reserved_bytes, second.frame) == (2 * MIB, 26 * MIB, None)
     assert (third.bytes, third.reserved_bytes, third.address) == (-20 * MIB, 6 * MIB, A)
 
 
@@ -77,7 +77,7 @@ def test_changes_by_place() -> None:
     made.event("segment_free", A, 1 * MIB, frames=[("clean", "/home/ana/train.py", 9)])
     (device,) = segments_report(mr.open(build.dump(made.build()))).devices
     first, second = device.taken
-    assert first.place == Frame("train", "/home/ana/train.py", 7)
+    assert first.frame == Frame("train", "/home/ana/train.py", 7)
     assert (first.bytes, first.count, first.least_bytes, first.most_bytes) == (
         4 * MIB,
         2,
@@ -88,7 +88,7 @@ def test_changes_by_place() -> None:
     assert first.frames[0].line == 2
     assert (second.bytes, second.first_event, second.last_event) == (2 * MIB, 1, 1)
     (back,) = device.given_back
-    assert back.place == Frame("clean", "/home/ana/train.py", 9)
+    assert back.frame == Frame("clean", "/home/ana/train.py", 9)
     assert [(one.label, one.bytes, one.count) for one in device.at_peak] == [
         ("train /home/ana/train.py:7", 4 * MIB, 2),
         ("train /home/ana/train.py:8", 2 * MIB, 1),

@@ -87,10 +87,10 @@ def test_by_file_and_by_function() -> None:
 def test_the_baseline_and_its_share() -> None:
     builder = SnapshotBuilder().free(9, 50).alloc(1, 100).free(1, 100)
     (device,) = peak_report(snap_of(builder.finish_segments(extra_live=[(0, 5, 3)]))).devices
-    assert device.baseline_bytes == 53
-    assert device.baseline_held_bytes == 3
+    assert device.carried_over_bytes == 53
+    assert device.carried_over_at_peak_bytes == 3
     assert device.peak_bytes == 103
-    assert device.final_bytes == 3
+    assert device.end_bytes == 3
     assert device.live_count == 2
 
 
@@ -152,7 +152,7 @@ def test_each_measure_is_what_the_allocator_had(recording: Recording, measure: M
         want = whole(recording.truths[device.device], measure)
         assert device.measure == measure
         assert (device.peak_bytes, device.event_index) == first_peak(want)
-        assert (device.baseline_bytes, device.final_bytes) == (want[0], want[-1])
+        assert (device.carried_over_bytes, device.end_bytes) == (want[0], want[-1])
         assert sum(group.bytes for group in device.groups) == device.peak_bytes
 
 
@@ -176,11 +176,11 @@ def test_parts_are_what_the_allocator_had(
             key = part.pool if by == "pool" else part.stream
             want = whole(truth, measure, **{by: key})
             reserved = whole(truth, "reserved", **{by: key})
-            assert (part.start_bytes, part.bytes, part.final_bytes) == (want[0], want[at], want[-1])
+            assert (part.start_bytes, part.bytes, part.end_bytes) == (want[0], want[at], want[-1])
             assert (part.peak_bytes, part.event_index) == first_peak(want)
             assert part.reserved_bytes == reserved[at]
-            assert (part.reserved_peak_bytes, part.reserved_event_index) == first_peak(reserved)
-            assert part.reserved_final_bytes == reserved[-1]
+            assert (part.reserved_peak_bytes, part.reserved_peak_event) == first_peak(reserved)
+            assert part.reserved_end_bytes == reserved[-1]
 
 
 @given(recordings(max_devices=1), st.sampled_from(MEASURES[:-1]))
@@ -194,9 +194,9 @@ def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) ->
                     continue
                 (alone,) = peak_report(snap, measure=measure, top=0, **only).devices
                 assert (alone.peak_bytes, alone.event_index) == (part.peak_bytes, part.event_index)
-                assert (alone.baseline_bytes, alone.final_bytes) == (
+                assert (alone.carried_over_bytes, alone.end_bytes) == (
                     part.start_bytes,
-                    part.final_bytes,
+                    part.end_bytes,
                 )
                 assert sum(group.bytes for group in alone.groups) == alone.peak_bytes
 
@@ -220,9 +220,9 @@ def test_a_mapped_range_is_in_the_pool_of_its_segment(
     )
     snap = mr.open(build.dump(recording.snapshot))
     (device,) = peak_report(snap, measure="reserved").devices
-    assert all(part.reserved_final_bytes >= 0 for part in device.parts)
+    assert all(part.reserved_end_bytes >= 0 for part in device.parts)
     known = next(part for part in device.parts if part.pool == (0, 0))
-    assert known.reserved_final_bytes <= device.final_bytes
+    assert known.reserved_end_bytes <= device.end_bytes
 
 
 def two_pools() -> mr.Snapshot:
@@ -301,7 +301,7 @@ def test_a_range_has_the_numbers_of_the_whole(recording: Recording, measure: Mea
         if device.exactness == "estimated" or stop == start:
             continue
         want = whole(recording.truths[0], measure)[start : stop + 1]
-        assert (device.baseline_bytes, device.final_bytes) == (want[0], want[-1])
+        assert (device.carried_over_bytes, device.end_bytes) == (want[0], want[-1])
         assert device.peak_bytes == max(want)
         assert device.event_index == start - 1 + want.index(max(want))
 

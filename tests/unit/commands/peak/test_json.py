@@ -49,7 +49,7 @@ def test_keys_and_values() -> None:
     assert device["peak_bytes"] == 10 * 1024**3
     assert device["event_index"] == 3_737
     assert device["time_us"] - device["start_us"] == 412_345
-    assert (device["baseline_bytes"], device["final_bytes"]) == (2 * 1024**3, 4 * 1024**3)
+    assert (device["carried_over_bytes"], device["end_bytes"]) == (2 * 1024**3, 4 * 1024**3)
     first = device["groups"][0]
     assert (first["bytes"], first["count"], first["share"]) == (5 * 1024**3, 96, 0.5)
     assert first["frames"][3] == {
@@ -72,7 +72,7 @@ def test_pools_and_streams() -> None:
     assert first["peak_bytes"] == DEFAULT_POOL.peak_bytes
     assert first["event_index"] == DEFAULT_POOL.event_index
     assert first["reserved_peak_bytes"] == DEFAULT_POOL.reserved_peak_bytes
-    assert first["reserved_event_index"] == DEFAULT_POOL.reserved_event_index
+    assert first["reserved_peak_event"] == DEFAULT_POOL.reserved_peak_event
     assert "streams" not in device
     parts = (replace(DEFAULT_POOL, pool=UNSET, stream=7),)
     by_stream = replace(BY_POOL, by="stream", devices=(replace(DEVICE_PEAK, streams=parts),))

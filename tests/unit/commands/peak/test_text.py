@@ -149,7 +149,7 @@ def test_a_peak_at_the_start_is_what_was_carried_over_and_says_it_once() -> None
     ],
 )
 def test_carried_over(held: int, words: str) -> None:
-    assert f"carried over  {words}\n" in render(peak_of(baseline_held_bytes=held), 100)
+    assert f"carried over  {words}\n" in render(peak_of(carried_over_at_peak_bytes=held), 100)
 
 
 def test_whole_stacks() -> None:
@@ -262,7 +262,7 @@ def test_streams() -> None:
 
 def test_reserved_memory_has_no_blocks() -> None:
     (device,) = BY_POOL.devices
-    reserved = replace(device, measure="reserved", baseline_held_bytes=0, live_count=0)
+    reserved = replace(device, measure="reserved", carried_over_at_peak_bytes=0, live_count=0)
     text = render(replace(BY_POOL, measure="reserved", devices=(reserved,)))
     assert "device 0: peak 10.0 GiB reserved at event" in text
     assert "live " not in text

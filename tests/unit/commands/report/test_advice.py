@@ -126,7 +126,7 @@ def test_leaks() -> None:
     assert device.leaks is not None
     found = names(device)["leak"]
     assert (found.bytes, found.count) == (64 << 10, 40)
-    assert found.place == Frame("train_step", "/home/ana/tiny/train.py", 54)
+    assert found.frame == Frame("train_step", "/home/ana/tiny/train.py", 54)
     turns = replace(
         device, leaks=replace(device.leaks, leaks=(), leaks_total=0, whole_bytes_per_step=512)
     )

@@ -31,7 +31,7 @@ def device() -> DeviceOverview:
 def test_each_says_its_number(name: str) -> None:
     place = Frame("f", "/home/ana/model.py", 72)
     one = Advice(
-        name, bytes=3 * MIB, of_bytes=12 * MIB, saved_bytes=3 * MIB, count=1_234, place=place
+        name, bytes=3 * MIB, of_bytes=12 * MIB, saved_bytes=3 * MIB, count=1_234, frame=place
     )
     words = advice_words(one, device())
     assert "3.0 MiB" in words or "1,234" in words

@@ -69,7 +69,7 @@ def assert_equals_the_commands(path: Path) -> Overview:
         assert (one.trusted, one.reasons) == (whole.trusted, whole.reasons)
         reserved = replay.measure("reserved").peak
         assert one.reserved_peak_bytes == reserved.bytes
-        assert one.reserved_event_index == reserved.event_index
+        assert one.reserved_peak_event == reserved.event_index
         assert one.peak_bytes == one.peak.peak_bytes
         assert one.annotations == one.peak.annotations
         assert_holds_together(snap, one)

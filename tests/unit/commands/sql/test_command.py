@@ -29,8 +29,8 @@ EXAMPLE = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
 OTHER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
 AT_PEAK = """
     with peak as (
-      select device, coalesce(event, -1) as event from usage
-      order by requested_bytes desc, event nulls first limit 1
+      select device, coalesce(event_index, -1) as event from usage
+      order by requested_bytes desc, event_index nulls first limit 1
     )
     select {} from flat join peak using (device)
     where coalesce(alloc_event, -1) <= event and coalesce(free_event, 1e18) > event
@@ -124,7 +124,7 @@ def test_formats(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "x.parquet")["bytes_1"].to_pylist() == [64, 128]
     nothing = "select * from events limit 0"
     assert rows(runner, path, nothing) == []
-    assert sql(runner, path, nothing).stdout.startswith("device  index  action")
+    assert sql(runner, path, nothing).stdout.startswith("device  event_index  action")
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_what_tables_there_are(runner: CliRunner, path: str) -> None:
         heads = [line for line in lines if not line.startswith(" ")]
         assert [line.split()[0] for line in heads] == [*TABLES, "flat"]
         assert heads[0] == "events  2 rows"
-        assert lines[1].startswith("  device int32, index int64, action text?, ")
+        assert lines[1].startswith("  device int32, event_index int64, action text?, ")
         assert max(map(len, lines)) <= 100
         assert lines[-1].endswith("is_user bool?")
     assert "snapshot text" in sql(runner, path, EXAMPLE).stdout
@@ -273,8 +273,8 @@ def test_an_older_duckdb(runner: CliRunner, path: str, monkeypatch: pytest.Monke
 
 
 def test_a_range_and_what_is_cut_off(runner: CliRunner, path: str, tmp_path: Path) -> None:
-    found = rows(runner, path, "select bytes, is_baseline from flat", "--from", "1")
-    assert [(row["bytes"], row["is_baseline"]) for row in found] == [(64, True), (128, False)]
+    found = rows(runner, path, "select bytes, carried_over from flat", "--from", "1")
+    assert [(row["bytes"], row["carried_over"]) for row in found] == [(64, True), (128, False)]
     cut = tmp_path / "cut.pkl"
     cut.write_bytes(Path(path).read_bytes()[:-60])
     result = sql(runner, cut, "select 1 as a", "--salvage")
@@ -302,7 +302,8 @@ def test_a_reader_that_goes_away() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["count(*)", "a.*"])
 def test_ctrl_c_ends_a_query(what: str) -> None:
-    query = f"select {what} from usage a, usage b, usage c where a.event + b.event + c.event = -7"
+    summed = "a.event_index + b.event_index + c.event_index"
+    query = f"select {what} from usage a, usage b, usage c where {summed} = -7"
     process = subprocess.Popen(
         [sys.executable, "-m", "memreplay", "sql", EXAMPLE, query],
         stdout=subprocess.PIPE,

@@ -55,7 +55,7 @@ def test_by_hand() -> None:
     assert (device.after.events, device.after.allocations) == (2, 0)
     assert (device.between.events, device.between.peak_event) == (0, -1)
     assert (device.exactness, device.trusted) == ("estimated", False)  # no segments in it
-    assert (device.start_bytes, device.final_bytes) == (0, KIB)
+    assert (device.start_bytes, device.end_bytes) == (0, KIB)
 
 
 def test_a_range_counts_events_in_the_whole_trace() -> None:

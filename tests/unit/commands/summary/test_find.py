@@ -46,13 +46,13 @@ def test_by_hand() -> None:
         StateBytes("active_pending_free", 1, 512, 30),
         StateBytes("inactive", 1, 1024, 0),
     )
-    assert (device.baseline_bytes, device.peak_bytes, device.final_bytes) == (30, 40, 40)
+    assert (device.carried_over_bytes, device.peak_bytes, device.end_bytes) == (30, 40, 40)
     assert (device.reconciliation_bytes, device.trusted) == (0, True)
     assert device.reasons == ("recording_begun_late",)
     assert (device.pools, device.streams) == (1, 1)
     assert (device.blocks_proven, device.blocks_assumed) == (2, 0)
     # Of the one pending before the recording nothing is held.
-    assert [(m.measure, m.start_bytes, m.peak_bytes, m.final_bytes) for m in device.measures] == [
+    assert [(m.measure, m.start_bytes, m.peak_bytes, m.end_bytes) for m in device.measures] == [
         ("requested", 30, 40, 40),
         ("held", 0, 10, 10),
         ("active", 512, 1024, 1024),
@@ -112,5 +112,5 @@ def test_measures_are_what_the_allocator_had(recording: Recording) -> None:
             assert one.peak_bytes == max(whole)
             assert one.event_index == whole.index(max(whole)) - 1
             assert one.minimum_bytes == min(whole)
-            assert one.final_bytes == whole[-1]
+            assert one.end_bytes == whole[-1]
             assert one.reconciliation_bytes == 0

@@ -38,8 +38,8 @@ def two_devices() -> SnapshotBuilder:
 def test_a_series() -> None:
     first, second = report(two_devices(), measures=["requested"], points=2).devices
     assert (first.device, second.device) == (0, 1)
-    assert (first.start_bytes, first.peak_bytes, first.final_bytes) == (0, 130, 30)
-    assert (first.peak_event_index, first.peak_us) == (1, START_US + 4)
+    assert (first.start_bytes, first.peak_bytes, first.end_bytes) == (0, 130, 30)
+    assert (first.peak_event, first.peak_us) == (1, START_US + 4)
     assert (first.start_us, first.stop_us) == (START_US, START_US + 9)
     assert first.buckets.time_us == [START_US, START_US + 5]
     assert first.buckets.event_index == [0, 2]

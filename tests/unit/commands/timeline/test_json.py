@@ -41,9 +41,9 @@ def test_what_it_says() -> None:
     assert first["bucket_events"] == [20, 20, 20, 21]
     assert first["min_bytes"] == [0, 210 * MIB, 200 * MIB, 0]
     assert first["max_bytes"] == [200 * MIB, 400 * MIB, 390 * MIB, 190 * MIB]
-    assert first["max_event_index"] == [19, 39, 40, 60]
+    assert first["max_event"] == [19, 39, 40, 60]
     assert first["time_us"][0] == START_US
-    assert (first["peak_bytes"], first["peak_event_index"]) == (400 * MIB, 39)
+    assert (first["peak_bytes"], first["peak_event"]) == (400 * MIB, 39)
     (group,) = first["groups"]
     assert group["label"] == "/home/ada/model.py"
     assert group["bytes"][1] == 300 * MIB

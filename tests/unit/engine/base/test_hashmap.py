@@ -48,7 +48,7 @@ def test_many_addresses() -> None:
             builder.free_completed(live.pop(rng.randrange(len(live))), 1)
     snapshot = builder.finish_segments().build()
     snap = assert_like_oracle(build.dump(snapshot), snapshot)
-    assert snap.replay().final_bytes == len(set(live))
+    assert snap.replay().end_bytes == len(set(live))
 
 
 def test_addresses_in_rows() -> None:
@@ -59,7 +59,7 @@ def test_addresses_in_rows() -> None:
         for i in range(10_000):
             builder.free_completed(i * step % 2**64, 1)
         replay = mr.open(build.dump(builder.build())).replay()
-        assert (replay.peak.bytes, replay.final_bytes, replay.double_allocs) == (10_000, 0, 0)
+        assert (replay.peak.bytes, replay.end_bytes, replay.double_allocs) == (10_000, 0, 0)
 
 
 def test_many_frames_stacks_and_pools() -> None:

@@ -181,7 +181,7 @@ def test_files_of_pytorch_2_0() -> None:
     assert snap.blocks.requested_size.tolist() == [500, 9, 300]
     assert snap.native.any_history
     assert [f.function for f in snap.stack(int(snap.blocks.stack[0]))] == ["f"]
-    assert snap.replay().carried_bytes == 800
+    assert snap.replay().carried_over_bytes == 800
 
 
 def test_history_loses_against_the_block_itself() -> None:
@@ -196,9 +196,9 @@ def test_history_loses_against_the_block_itself() -> None:
 @pytest.mark.parametrize("state", ["active_pending_free", "active_awaiting_free", "??", None])
 def test_all_states_but_inactive_are_active(state: str | None) -> None:
     snap = mr.open(build.dump(of_segment(blocks=[{**BLOCK, "state": state}])))
-    assert snap.replay(0).carried_bytes == 100
+    assert snap.replay(0).carried_over_bytes == 100
     snap = mr.open(build.dump(of_segment(blocks=[{**BLOCK, "state": "inactive"}])))
-    assert snap.replay(0).carried_bytes == 0
+    assert snap.replay(0).carried_over_bytes == 0
 
 
 @pytest.mark.parametrize(

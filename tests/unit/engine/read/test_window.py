@@ -26,9 +26,9 @@ def test_an_empty_range_lies_where_it_was_asked_for() -> None:
     replay = mr.open(data(), start=1, stop=1).replay()
     assert (replay.events, replay.first_event, replay.start) == (0, 1, 0)
     assert replay.peak.event_index == 0
-    assert replay.carried_bytes == 1
+    assert replay.carried_over_bytes == 1
     behind = mr.open(data(), start=9).replay()
-    assert (behind.events, behind.first_event, behind.carried_bytes) == (0, 3, 7)
+    assert (behind.events, behind.first_event, behind.carried_over_bytes) == (0, 3, 7)
 
 
 @pytest.mark.parametrize("end", ["in the range", "after it", "never"])
@@ -47,7 +47,7 @@ def test_a_free_requested_before_the_range_of_a_block_that_nothing_named_yet(end
         usage, ranged = whole.measure(measure), part.measure(measure)
         assert ranged.series.tolist() == usage.series.tolist()[1:4]
         assert ranged.start_bytes == usage.series[0]
-    assert (part.carried_bytes, part.measure("held").start_bytes) == (7, 0)
+    assert (part.carried_over_bytes, part.measure("held").start_bytes) == (7, 0)
 
 
 def test_times_at_the_ends_of_64_bits() -> None:

@@ -48,19 +48,19 @@ def use_everything(snapshot: Snapshot) -> None:
             last = replay.start + replay.events
             for measure in MEASURES:
                 usage = replay.measure(measure)
-                assert usage.final_bytes == [usage.start_bytes, *usage.series.tolist()][-1]
+                assert usage.end_bytes == [usage.start_bytes, *usage.series.tolist()][-1]
                 assert usage.peaks(3)[0] == usage.peak
                 assert usage.minimum.bytes <= usage.peak.bytes
                 for by in ("pool", "stream"):
                     parts = usage.parts(by, last)
-                    assert (sum(part.bytes for part in parts) - usage.final_bytes) % TOP == 0
+                    assert (sum(part.bytes for part in parts) - usage.end_bytes) % TOP == 0
                 if measure != "reserved":
-                    assert usage.live_at(event=last).bytes == usage.final_bytes
+                    assert usage.live_at(event=last).bytes == usage.end_bytes
                     assert len(usage.lifetimes) >= len(usage.live_at(event=last))
                     live = usage.native.live(replay.events - 1)
                     for kind in ("stack", "innermost", "line", "file", "function"):
                         keys = _groups.stack_keys(replay.native, kind, ranks, ranks)
-                        assert keys.sums(live, usage.native, 0)[2] == usage.final_bytes
+                        assert keys.sums(live, usage.native, 0)[2] == usage.end_bytes
             assert replay.blocks.synthetic <= replay.events
 
 
@@ -139,7 +139,7 @@ def test_many_of_them_take_linear_time(name: str) -> None:
     replay = snap.replay()
     for measure in MEASURES:
         usage = replay.measure(measure)
-        assert usage.final_bytes == usage.series[-1]
+        assert usage.end_bytes == usage.series[-1]
         for by in ("pool", "stream"):
             assert sum(part.bytes for part in usage.parts(by, N - 1)) == usage.series[N - 1]
     assert time.process_time() - begun < 5  # 0.01 s to 0.5 s

@@ -24,11 +24,11 @@ def test_they_are_the_carried(writer: Any) -> None:
     snap = mr.open(writer(builder.build()))
     replay = snap.replay(1)
     assert (replay.first_event, replay.events, snap.trace_events(1)) == (2, 2, 4)
-    assert (replay.carried_bytes, replay.usage.tolist()) == (100, [107, 7])
+    assert (replay.carried_over_bytes, replay.usage.tolist()) == (100, [107, 7])
     assert replay.measure("held").start_bytes == 0
     assert snap.replay(0).usage.tolist() == [1]
     # A range counts on.
-    assert mr.open(writer(builder.build()), start=3).replay(1).carried_bytes == 107
+    assert mr.open(writer(builder.build()), start=3).replay(1).carried_over_bytes == 107
     assert mr.open(writer(builder.build()), device=0).replay(0).events == 1
 
 

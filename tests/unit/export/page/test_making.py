@@ -120,8 +120,8 @@ def test_bytes_are_those_of_the_oracle(snapshot: Any) -> None:
         held = oracle_measures.held(snapshot, device.device)
         mine = page.lives(device)
         series = {
-            "requested": [requested.carried_bytes, *requested.usage],
-            "held": [held.carried_bytes, *held.usage],
+            "requested": [requested.carried_over_bytes, *requested.usage],
+            "held": [held.carried_over_bytes, *held.usage],
         }
         for measure, usage in series.items():
             for event, want in enumerate(usage, -1):

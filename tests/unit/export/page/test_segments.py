@@ -117,7 +117,7 @@ def test_they_are_those_of_block_maps(snapshot: Any) -> None:
     for device in page.data.devices:
         replay = snap.replay(device.device)
         usage = reserved(snapshot, device.device)
-        series = [usage.carried_bytes, *usage.usage]
+        series = [usage.carried_over_bytes, *usage.usage]
         parts = pieces(snap, replay)
         if device.segments is None and parts is not None:
             # An address is out of reach of a script.

@@ -201,11 +201,11 @@ def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
                 assert mine[column].max() == usage.peak.bytes
                 source = sql.format(tmp_path / f"usage.{fmt}")
                 found = duckdb.execute(
-                    f"select max({column}), arg_max(coalesce(event, -1), {column}),"
+                    f"select max({column}), arg_max(coalesce(event_index, -1), {column}),"
                     f" last({column} order by coalesce(event, -1)) from {source}"
                     f" where device = {device}"
                 ).fetchall()[0]
-                assert (found[0], found[2]) == (usage.peak.bytes, usage.final_bytes)
+                assert (found[0], found[2]) == (usage.peak.bytes, usage.end_bytes)
             frame = load(tmp_path / f"allocations.{fmt}")
             source = sql.format(tmp_path / f"allocations.{fmt}")
             at = replay.peak.event_index

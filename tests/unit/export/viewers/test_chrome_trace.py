@@ -93,7 +93,7 @@ def test_counters_are_the_series(snapshot: Any, points: int) -> None:
             usage = snap.replay(device).measure(measure)
             rows = counters[device, measure]
             assert max(n for _, n in rows) == usage.peak.bytes
-            assert (rows[0][1], rows[-1][1]) == (usage.start_bytes, usage.final_bytes)
+            assert (rows[0][1], rows[-1][1]) == (usage.start_bytes, usage.end_bytes)
             assert [at for at, _ in rows] == sorted(at for at, _ in rows)
 
 

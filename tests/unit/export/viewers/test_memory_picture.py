@@ -24,7 +24,7 @@ from tests.unit.export.viewers.test_memory_timeline import example
 def slow(report: CategoryEvents, parts: int) -> tuple[list[int], list[list[int]]]:
     """Part for part, of those with a change: the first of the highest, and the last."""
     now = [0] * len(COLUMNS)
-    for category, n in zip(report.carried_category, report.carried_bytes, strict=True):
+    for category, n in zip(report.carried_category, report.carried_over_bytes, strict=True):
         now[category] += int(n)
     if not len(report.at_ns):
         return [0], [now]
@@ -52,7 +52,7 @@ def test_parts_are_those_of_all_changes(snapshot: Any, parts: int) -> None:
     when, held = highest(report, parts)
     assert (when, held.tolist()) == slow(report, parts)
     assert held.sum(axis=1).max() == snap.replay().measure().peak.bytes
-    assert held[-1].sum() == snap.replay().measure().final_bytes
+    assert held[-1].sum() == snap.replay().measure().end_bytes
 
 
 def page(made: SnapshotBuilder) -> bytes:

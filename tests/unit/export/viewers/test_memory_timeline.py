@@ -58,7 +58,7 @@ def test_rows_are_the_lifetimes(snapshot: Any) -> None:
     rows = raw(snap)
     usage = snap.replay().measure()
     assert sum(n for t, _, n, _ in rows if t == -1) == usage.start_bytes
-    assert sum(n for _, _, n, _ in rows) == usage.final_bytes
+    assert sum(n for _, _, n, _ in rows) == usage.end_bytes
     if snap.has_events:
         lifetimes = oracle.replay(snapshot, snap.devices[0]).lifetimes
         carried = [one for one in lifetimes if one.alloc_index < 0]

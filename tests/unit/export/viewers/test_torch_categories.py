@@ -34,9 +34,9 @@ def test_rows_add_up_to_the_series(snapshot: Any, measure: MeasureName) -> None:
         return
     usage = snap.replay().measure(measure)
     found = category_events(snap, measure=measure)
-    assert int(found.carried_bytes.sum()) == usage.start_bytes
+    assert int(found.carried_over_bytes.sum()) == usage.start_bytes
     running = usage.start_bytes + np.cumsum(found.bytes)
-    assert (running[-1] if len(running) else usage.start_bytes) == usage.final_bytes
+    assert (running[-1] if len(running) else usage.start_bytes) == usage.end_bytes
     allocs = int(np.asarray(usage.native.counted()).sum())
     assert len(found.bytes) - int(found.is_free.sum()) == allocs
     assert (found.bytes[found.is_free] <= 0).all()
@@ -97,7 +97,7 @@ def test_what_was_recorded_goes_to_its_column(snapshot: Any) -> None:
     found = category_events(snap)
     assert found.recorded
     sums = np.zeros(len(COLUMNS), dtype=np.int64)
-    np.add.at(sums, found.carried_category, found.carried_bytes)
+    np.add.at(sums, found.carried_category, found.carried_over_bytes)
     np.add.at(sums, found.category, found.bytes)
     column, before = noted_of(snapshot, device)
     expected = [0] * len(COLUMNS)
