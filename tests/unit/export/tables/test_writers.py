@@ -202,7 +202,7 @@ def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
                 source = sql.format(tmp_path / f"usage.{fmt}")
                 found = duckdb.execute(
                     f"select max({column}), arg_max(coalesce(event_index, -1), {column}),"
-                    f" last({column} order by coalesce(event, -1)) from {source}"
+                    f" last({column} order by coalesce(event_index, -1)) from {source}"
                     f" where device = {device}"
                 ).fetchall()[0]
                 assert (found[0], found[2]) == (usage.peak.bytes, usage.end_bytes)
