@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from ci import public, schemas
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.mcp.arguments import schema_of
 from memreplay.commands.mcp.tools import TOOLS
@@ -17,8 +18,6 @@ from memreplay.export.page import records as page
 from memreplay.export.tables.schema import FLAT, TABLES
 from memreplay.snapshot.model import MEASURES, WAYS
 from tests.conftest import ROOT
-from tests.test_public import maker as public
-from tests.test_schemas import maker as schemas
 
 PAGE = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
 VIEWER = (ROOT / "viewer" / "src" / "core" / "page.ts").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ def test_numbers() -> None:
 
 def test_a_time_is_told_by_its_name() -> None:
     moment, length = pa.timestamp("us", "UTC"), pa.duration("us")
-    for name in ("time_us", "alloc_time_us", "start_us", "end_us", "first_us", "free_us"):
+    for name in ("time_us", "alloc_us", "start_us", "end_us", "first_us", "free_us"):
         assert time_type(name) == moment
     for name in ("age_us", "mean_lifetime_us", "duration_us", "step_us", "after_us"):
         assert time_type(name) == length
