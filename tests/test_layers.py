@@ -42,7 +42,10 @@ STAGED = {name.partition(".")[0] for name in RANK if "." in name}
 
 PURE = ("analysis", "render")
 # These start without NumPy.
-LIGHT = ("errors", "commands", "explore", "mcp", "render", "__init__", "__main__")
+LIGHT = (
+    *("errors", "commands", "explore", "fleets", "gating", "mcp", "render"),
+    *("__init__", "__main__"),
+)
 FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
 LAZY = (
     *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memreplay.commands.fleet.calling import fleet
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
     from memreplay.commands.fragmentation.segments_find import segments_report as segments
-    from memreplay.commands.gate.calling import gate
     from memreplay.commands.leaks.find import leaks_report as leaks
     from memreplay.commands.modules.find import modules_report as modules
     from memreplay.commands.oom.find import oom_report as oom
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from memreplay.export.tables.making import table
+    from memreplay.gating.calling import gate
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
     from memreplay.opening import Snapshot, open  # noqa: A004
@@ -92,7 +92,7 @@ _HOME = {
     "estimating": "recording.estimate",
     "fleet": "commands.fleet.calling",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
-    "gate": "commands.gate.calling",
+    "gate": "gating.calling",
     "leaks": "commands.leaks.find:leaks_report",
     "modules": "commands.modules.find:modules_report",
     "oom": "commands.oom.find:oom_report",

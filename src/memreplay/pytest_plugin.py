@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
-    from memreplay.commands.gate.result import GateReport
+    from memreplay.gating.result import GateReport
     from memreplay.recording.session import Session
 
 MARKER = "memreplay"
@@ -305,8 +305,8 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
 def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None) -> str:
     """What the test broke, in words; empty where it kept its limits."""
     import memreplay
-    from memreplay.commands.gate.telling import gate_report
     from memreplay.errors import MemreplayError
+    from memreplay.gating.telling import gate_report
 
     budget, baseline, trusting = _wanted(item, marker)
     try:
@@ -328,7 +328,7 @@ def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None
 
 
 def _gated(snap: Any, budget: Budget, baseline: Path | None, trusting: bool) -> Any:
-    from memreplay.commands.gate.find import gate_file
+    from memreplay.gating.find import gate_file
 
     base = None if baseline is None else _read_baseline(baseline)
     return gate_file(snap, (budget,), base, allow_untrusted=trusting)
@@ -352,8 +352,8 @@ def _read_baseline(path: Path) -> Any:
 
 def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> None:
     from memreplay.analysis.comparing.baseline import baseline_of
-    from memreplay.commands.gate.base_lines import render_baseline
-    from memreplay.commands.gate.find import doubts
+    from memreplay.gating.base_lines import render_baseline
+    from memreplay.gating.find import doubts
     from memreplay.io.whole import whole_file
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
@@ -368,7 +368,7 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
 
 def _words(report: GateReport, kept: Path | None) -> str:
     """The line that says it all, the limits, and the groups that broke them."""
-    from memreplay.commands.gate.text import gate_document
+    from memreplay.gating.text import gate_document
     from memreplay.render.plain import render_plain
 
     # The first heading is the file, which is gone by then.

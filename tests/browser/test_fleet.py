@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.fleet.page import page_of_fleet
-from memreplay.commands.fleet.result import FleetReport
 from memreplay.export.page.html import page_html
+from memreplay.fleets.result import FleetReport
 from tests.browser.conftest import OpenPage
 from tests.browser.hostile import LONG, NAMES
 from tests.browser.test_hostile import check
 from tests.conftest import ROOT
-from tests.unit.commands.fleet.rows import MIB, broken, rank, report
+from tests.unit.fleets.rows import MIB, broken, rank, report
 
 pytestmark = pytest.mark.browser
 

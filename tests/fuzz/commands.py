@@ -27,11 +27,6 @@ from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.segments_find import segments_report
 from memreplay.commands.fragmentation.segments_text import segments_document
 from memreplay.commands.fragmentation.text import fragmentation_document
-from memreplay.commands.gate.base_lines import render_baseline
-from memreplay.commands.gate.find import gate_file
-from memreplay.commands.gate.result import GateReport
-from memreplay.commands.gate.telling import gate_report, nowhere
-from memreplay.commands.gate.text import gate_document
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.modules.find import modules_report
@@ -59,6 +54,11 @@ from memreplay.export.viewers.speedscope import render_speedscope
 from memreplay.export.viewers.torch_categories import category_events
 from memreplay.export.viewers.tracks import trace_report
 from memreplay.export.viewers.weighted import stacks_report
+from memreplay.gating.base_lines import render_baseline
+from memreplay.gating.find import gate_file
+from memreplay.gating.result import GateReport
+from memreplay.gating.telling import gate_report, nowhere
+from memreplay.gating.text import gate_document
 from memreplay.render.markdown import render_markdown
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json

@@ -24,7 +24,6 @@ from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.app import app
 from memreplay.commands.diff.find import diff_report
 from memreplay.commands.export.lines import render_dump
-from memreplay.commands.gate.find import gate_file
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.report.find import HOLDERS, overview
@@ -33,6 +32,7 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.export.viewers.memory_timeline import render_coalesced
 from memreplay.export.viewers.torch_categories import category_events
 from memreplay.export.viewers.tracks import trace_report
+from memreplay.gating.find import gate_file
 from memreplay.render.document import Table
 from memreplay.render.holders import group_rows
 from memreplay.snapshot.model import WAYS, Group, MeasureName, When

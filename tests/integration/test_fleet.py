@@ -20,9 +20,9 @@ from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.app import app
 from memreplay.commands.fleet import running
 from memreplay.commands.fleet.asked import Fleet
-from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.source import Reading
+from memreplay.fleets.result import FleetReport
 from memreplay.workers.cluster import DaskCluster
 from memreplay.workers.pool import LocalPool
 from memreplay.workers.running import Done

@@ -20,7 +20,7 @@ def to_json(record: Record, *, indent: int | None = 2) -> str:
     from memreplay.analysis.comparing.baseline_record import Baseline
 
     if isinstance(record, Baseline):
-        from memreplay.commands.gate.base_lines import render_baseline
+        from memreplay.gating.base_lines import render_baseline
 
         return render_baseline(record)
     return render_json(record, indent=indent)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memreplay.commands.gate.find import gate_file
-from memreplay.commands.gate.telling import gate_report
+from memreplay.gating.find import gate_file
+from memreplay.gating.telling import gate_report
 from memreplay.render.units import size
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.commands.dryrun.result import DryDevice
-    from memreplay.commands.gate.result import GatedFile
+    from memreplay.gating.result import GatedFile
     from memreplay.snapshot.snapshot import Snapshot
 
 

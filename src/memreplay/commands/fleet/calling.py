@@ -16,7 +16,7 @@ from memreplay.commands.shared.source import Reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memreplay.commands.fleet.result import FleetReport
+    from memreplay.fleets.result import FleetReport
 
 
 @takes_choices(selection=Selection, options=Fleet)

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet.asked import Fleet
-from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
-from memreplay.commands.fleet.text import fleet_document
 from memreplay.commands.shared.declaring import Arg, as_command
 from memreplay.commands.shared.errors import NOT_READABLE, NOT_TRUSTED, attempt
 from memreplay.commands.shared.output import check_output, write
@@ -21,6 +19,8 @@ from memreplay.commands.shared.showing import ShownPage, text_of
 from memreplay.commands.shared.source import Reading
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.fleets.result import FleetReport
+from memreplay.fleets.text import fleet_document
 
 
 class Page(Options, frozen=True):

@@ -24,11 +24,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memreplay.commands.export.dataset import host_of
-from memreplay.commands.fleet.naming import ranks_by_name, ranks_by_pattern
-from memreplay.commands.fleet.result import FleetRank
 from memreplay.commands.shared.errors import name_of, say
 from memreplay.errors import MissingExtraError, UsageError
 from memreplay.export.tables.schema import TABLES, table_spec
+from memreplay.fleets.naming import ranks_by_name, ranks_by_pattern
+from memreplay.fleets.result import FleetRank
 from memreplay.io.urls import is_url
 from memreplay.io.version import __version__
 from memreplay.io.whole import whole_file

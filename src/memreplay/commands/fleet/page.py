@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memreplay.commands.fleet.text import TOP, fleet_document, headline, noun_of
 from memreplay.commands.shared.errors import say
 from memreplay.commands.shared.output import byte_output
 from memreplay.export.page.fleet import Texts, fleet_page
 from memreplay.export.page.fleet_records import FleetPage, PageAlike, PageRank
 from memreplay.export.page.html import page_html
+from memreplay.fleets.text import TOP, fleet_document, headline, noun_of
 from memreplay.io.version import __version__
 from memreplay.render.blocks import blocks_of
 from memreplay.render.ranks import ranks_words
@@ -21,8 +21,8 @@ from memreplay.render.units import counted, signed_size, size
 from memreplay.texts import clean
 
 if TYPE_CHECKING:
-    from memreplay.commands.fleet.result import FleetRank, FleetReport, RankGroup
     from memreplay.export.page.coding import Coded
+    from memreplay.fleets.result import FleetRank, FleetReport, RankGroup
 
 HOLDERS = 8  # of each rank
 DOUBT = "not all of it was read, or is trustworthy: see the report"

@@ -11,7 +11,11 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.dumps import EACH
 from memreplay.commands.fleet.dataset import missing_of, parts_of, say_dataset
-from memreplay.commands.fleet.find import (
+from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
+from memreplay.commands.shared.errors import name_of
+from memreplay.commands.shared.executing import executor_of
+from memreplay.errors import UsageError
+from memreplay.fleets.find import (
     Asked,
     Explained,
     by_device,
@@ -19,16 +23,12 @@ from memreplay.commands.fleet.find import (
     fleet_report,
     numbered,
 )
-from memreplay.commands.fleet.history import all_histories
-from memreplay.commands.fleet.naming import (
+from memreplay.fleets.history import all_histories
+from memreplay.fleets.naming import (
     pattern_of,
     ranks_of_fleet,
 )
-from memreplay.commands.fleet.result import UnlistedFolder
-from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank, unread
-from memreplay.commands.shared.errors import name_of
-from memreplay.commands.shared.executing import executor_of
-from memreplay.errors import UsageError
+from memreplay.fleets.result import UnlistedFolder
 from memreplay.io.urls import is_url
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.asked import Fleet
     from memreplay.commands.fleet.dataset import Dataset
-    from memreplay.commands.fleet.find import Pair
-    from memreplay.commands.fleet.result import FleetRank, FleetReport, RankSource
     from memreplay.commands.shared.source import Reading
+    from memreplay.fleets.find import Pair
+    from memreplay.fleets.result import FleetRank, FleetReport, RankSource
     from memreplay.io.listing import Listed
     from memreplay.io.walking import Unlisted
     from memreplay.workers.running import Done
@@ -170,9 +170,9 @@ def _chosen(
     fleet: Fleet, files: list[Listed], pattern: re.Pattern[str] | None, whose: str = ""
 ) -> Chosen:
     """One file of each rank, or with `--dump each` all; says so where one was chosen."""
-    from memreplay.commands.fleet.naming import numbers_by_pattern
     from memreplay.commands.shared.dumps import chosen_dump
     from memreplay.commands.shared.errors import say
+    from memreplay.fleets.naming import numbers_by_pattern
 
     ranks = None if pattern is None else partial(numbers_by_pattern, pattern=pattern)
     found = chosen_dump(files, fleet.dump, ranks)

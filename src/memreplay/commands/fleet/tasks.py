@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memreplay.commands.fleet.result import FleetRank, RankStatus
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import SnapshotError
+from memreplay.fleets.result import FleetRank, RankStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fleet.dataset import Part
-    from memreplay.commands.fleet.find import Explained, Pair
     from memreplay.commands.shared.progress import Update
+    from memreplay.fleets.find import Explained, Pair
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def read_rank(task: RankTask) -> FleetRank:
     """What is told of a file, or why nothing is."""
 
     def work() -> FleetRank:
-        from memreplay.commands.fleet.row import rank_row
+        from memreplay.fleets.row import rank_row
 
         before = _written(task.file)
         try:
@@ -131,7 +131,7 @@ def unread(file: str, status: RankStatus, words: str) -> FleetRank:
 
 def compare(task: PairTask) -> Explained:
     """The code that makes the difference between two ranks, or why that cannot be told."""
-    from memreplay.commands.fleet.find import Explained, difference
+    from memreplay.fleets.find import Explained, difference
 
     pair = task.pair
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import pyarrow.parquet  # noqa: F401
 
-import memreplay.commands.fleet.row
-import memreplay.export.tables.parquet  # noqa: F401
-from memreplay.commands.fleet.result import FleetRank
 from memreplay.commands.fleet.tasks import RankTask, read_rank
+from memreplay.fleets.result import FleetRank
 
 
 def read_and_write(task: RankTask) -> FleetRank:

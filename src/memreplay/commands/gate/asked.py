@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from memreplay.analysis.comparing.budgets import BudgetOptions
-from memreplay.commands.gate.find import Terms
 from memreplay.commands.gate.saving import Saving
 from memreplay.commands.shared.dumps import Dump
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.gating.find import Terms
 
 FormatName = Literal["text", "json", "markdown", "github", "junit", "sarif"]
 FORMATS: tuple[FormatName, ...] = ("text", "json", "markdown", "github", "junit", "sarif")

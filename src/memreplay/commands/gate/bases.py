@@ -13,9 +13,9 @@ from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.sides import ComparedSide
-    from memreplay.commands.gate.find import Terms
     from memreplay.commands.shared.progress import Showing
     from memreplay.commands.shared.source import Reading
+    from memreplay.gating.find import Terms
 
 
 # Of a folder: the newest file of each rank, that of each dump, and the file if it is the only one.

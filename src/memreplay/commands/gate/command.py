@@ -11,22 +11,22 @@ from msgspec.structs import replace
 
 from memreplay.commands.gate.asked import GateOptions, GateShown
 from memreplay.commands.gate.files import GateFiles, gate_files_of
-from memreplay.commands.gate.github import render_gate_github
 from memreplay.commands.gate.judging import Judging
 from memreplay.commands.gate.limits import all_budgets
-from memreplay.commands.gate.markdown import render_gate_markdown
-from memreplay.commands.gate.result import GatedFile, GateReport
 from memreplay.commands.gate.runner import append_summary, repository_paths
 from memreplay.commands.gate.running import gate_files
 from memreplay.commands.gate.saving import check_saving, save_base
-from memreplay.commands.gate.telling import gate_report
-from memreplay.commands.gate.text import gate_document
 from memreplay.commands.shared.declaring import Files, as_command
 from memreplay.commands.shared.errors import NOT_TRUSTED
 from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.output import byte_output, render_document, wants_colour, write
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
+from memreplay.gating.github import render_gate_github
+from memreplay.gating.markdown import render_gate_markdown
+from memreplay.gating.result import GatedFile, GateReport
+from memreplay.gating.telling import gate_report
+from memreplay.gating.text import gate_document
 from memreplay.texts import clean, log_line
 
 BROKEN = NOT_TRUSTED
@@ -133,13 +133,13 @@ def _json(report: GateReport, _most: int) -> str:
 
 
 def _junit(report: GateReport, _most: int) -> str:
-    from memreplay.commands.gate.junit import render_gate_junit  # late: it loads an XML library
+    from memreplay.gating.junit import render_gate_junit  # late: it loads an XML library
 
     return render_gate_junit(report)
 
 
 def _sarif(report: GateReport, _most: int) -> str:
-    from memreplay.commands.gate.sarif import render_gate_sarif  # late: few ask for it
+    from memreplay.gating.sarif import render_gate_sarif  # late: few ask for it
 
     return render_gate_sarif(report)
 

@@ -14,7 +14,7 @@ from memreplay.commands.shared.errors import NOT_READABLE, complain, name_of, to
 from memreplay.commands.shared.folders import holds_files
 
 if TYPE_CHECKING:
-    from memreplay.commands.gate.result import GatedFile
+    from memreplay.gating.result import GatedFile
     from memreplay.io.walking import Skipped, Unlisted
 
 
@@ -76,7 +76,7 @@ def gate_files_of(files: tuple[str, ...], dump: str | None) -> GateFiles:
 
 def _listed(files: tuple[str, ...], unlisted: list[GatedFile]) -> list[str]:
     """The paths of all files; what cannot be listed fails."""
-    from memreplay.commands.gate.result import GatedFile
+    from memreplay.gating.result import GatedFile
 
     found: list[str] = []
 

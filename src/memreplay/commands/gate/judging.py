@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate.bases import Bases
-from memreplay.commands.gate.find import Terms, gate_file, told_apart
-from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.commands.shared.errors import untold
 from memreplay.commands.shared.progress import reading_progress
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.gating.find import Terms, gate_file, told_apart
+from memreplay.gating.result import Cause, Finding, GatedFile
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

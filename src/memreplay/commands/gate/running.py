@@ -19,18 +19,18 @@ from memreplay.commands.gate.judging import (
     let_go,
     tell_apart,
 )
-from memreplay.commands.gate.result import GatedFile
-from memreplay.commands.gate.spread import Peak, with_spread
 from memreplay.commands.shared.errors import NOT_READABLE, complain, name_of
 from memreplay.commands.shared.executing import Workers, executor_of
 from memreplay.commands.shared.progress import counted
 from memreplay.errors import UsageError
+from memreplay.gating.result import GatedFile
+from memreplay.gating.spread import Peak, with_spread
 from memreplay.io.urls import is_url
 from memreplay.workers.running import Done
 
 if TYPE_CHECKING:
     from memreplay.commands.gate.files import GateFile
-    from memreplay.commands.gate.result import Cause
+    from memreplay.gating.result import Cause
 
 R = TypeVar("R")
 T = TypeVar("T")

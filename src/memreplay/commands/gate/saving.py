@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.baseline import DEFAULT, TOP, baseline_of
 from memreplay.analysis.comparing.baseline_record import Baseline
-from memreplay.commands.gate.base_lines import render_baseline
-from memreplay.commands.gate.find import doubts
 from memreplay.commands.gate.limits import configured_budgets
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt, complain
 from memreplay.commands.shared.output import Force, byte_output, check_output
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.gating.base_lines import render_baseline
+from memreplay.gating.find import doubts
 from memreplay.texts import clean
 
 if TYPE_CHECKING:

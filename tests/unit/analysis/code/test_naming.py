@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.analysis.code.naming import Name, cell_of
-from memreplay.commands.gate.find import _cause
-from memreplay.commands.gate.words import cause_name
 from memreplay.explore.explored import Explored
 from memreplay.export.tables.joined import FLAT, Joined, Source
 from memreplay.export.viewers.stack_names import frame_name
 from memreplay.export.viewers.weighted import stacks_report
+from memreplay.gating.find import _cause
+from memreplay.gating.words import cause_name
 from memreplay.render.blocks import place_words
 from memreplay.render.document import Place
 from memreplay.render.holders import group_row

@@ -15,8 +15,8 @@ from msgspec import UNSET
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline, parse_baseline
-from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.errors import SnapshotError
+from memreplay.gating.base_lines import render_baseline
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import SnapshotBuilder

@@ -18,11 +18,11 @@ from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.fleet import dataset, running
 from memreplay.commands.fleet.asked import Fleet
 from memreplay.commands.fleet.dataset import chosen_tables
-from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
 from memreplay.export.tables.schema import TABLES
+from memreplay.fleets.result import FleetReport
 from memreplay.workers.running import Done
 from memreplay.workers.serial import Serial
 from tests.conftest import ROOT

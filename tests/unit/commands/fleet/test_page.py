@@ -20,8 +20,8 @@ from memreplay.export.page.html import page_html
 from memreplay.render.blocks import HeadingBlock
 from tests.conftest import ROOT
 from tests.layouts import MIB, put_snapshot
-from tests.unit.commands.fleet.rows import broken, rank, report
 from tests.unit.export.page.reading import decoded
+from tests.unit.fleets.rows import broken, rank, report
 
 FOLDER = ROOT / "examples" / "fsdp_odd_ranks"
 SAME = {"weights": 100, "activations": 50}

@@ -16,11 +16,11 @@ from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.app import app
 from memreplay.commands.fleet import running
 from memreplay.commands.fleet.asked import Fleet
-from memreplay.commands.fleet.result import FleetReport
 from memreplay.commands.fleet.running import run_fleet
 from memreplay.commands.fleet.tasks import read_rank
-from memreplay.commands.fleet.text import fleet_document
 from memreplay.commands.shared.source import Reading
+from memreplay.fleets.result import FleetReport
+from memreplay.fleets.text import fleet_document
 from memreplay.io.listing import Listed
 from memreplay.render.plain import render_plain
 from memreplay.workers.running import Done

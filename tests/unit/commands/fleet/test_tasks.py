@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.fleet import find, row
-from memreplay.commands.fleet.find import Pair
 from memreplay.commands.fleet.tasks import PairTask, RankTask, compare, read_rank
 from memreplay.commands.shared.source import Reading
+from memreplay.fleets import find, row
+from memreplay.fleets.find import Pair
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "examples" / "fsdp_ranks"

@@ -9,9 +9,9 @@ import pytest
 
 from memreplay.commands.gate import bases
 from memreplay.commands.gate.bases import Bases
-from memreplay.commands.gate.find import Terms
 from memreplay.commands.shared.base import opened_base
 from memreplay.commands.shared.source import Reading
+from memreplay.gating.find import Terms
 from tests import build
 from tests.build import SnapshotBuilder
 

@@ -11,7 +11,6 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import SnapshotSide
-from memreplay.commands.gate.find import Terms, gate_file
 from memreplay.commands.gate.judging import (
     ApartTask,
     Judged,
@@ -23,6 +22,7 @@ from memreplay.commands.gate.judging import (
     tell_apart,
 )
 from memreplay.commands.shared.source import Reading
+from memreplay.gating.find import Terms, gate_file
 from tests.conftest import ROOT
 
 RANKS = ROOT / "examples" / "fsdp_odd_ranks"

@@ -11,12 +11,12 @@ import pytest
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.commands.gate import running
 from memreplay.commands.gate.files import GateFile
-from memreplay.commands.gate.find import Terms
 from memreplay.commands.gate.judging import Judging
-from memreplay.commands.gate.result import GatedFile
 from memreplay.commands.shared.executing import Workers
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import UsageError
+from memreplay.gating.find import Terms
+from memreplay.gating.result import GatedFile
 from memreplay.workers.running import Done
 from memreplay.workers.serial import Serial
 from tests.conftest import ROOT

@@ -13,10 +13,10 @@ import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES
 from memreplay.analysis.comparing.sides import BaselineSide
-from memreplay.commands.gate.base_lines import render_baseline
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import SnapshotError, UsageError
+from memreplay.gating.base_lines import render_baseline
 from tests import build
 from tests.allocator_strategies import record
 

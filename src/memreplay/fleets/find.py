@@ -1,0 +1,302 @@
+"""What all ranks of a fleet are together: spread, groups, outliers, the same over time."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from memreplay.analysis.comparing.alike import Likeness, far_off, of_some_size
+from memreplay.analysis.comparing.rank_names import missing_ranks
+from memreplay.commands.diff.find import diff_report
+from memreplay.commands.diff.ranks_find import spread_of
+from memreplay.errors import UsageError
+from memreplay.fleets.result import (
+    FleetCard,
+    FleetChange,
+    FleetReport,
+    HolderChange,
+    Moment,
+    Outlier,
+    RankChange,
+    RankGroup,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memreplay.analysis.comparing.alike import Alike
+    from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.diff.ranks_result import Spread
+    from memreplay.fleets.result import (
+        CurveKind,
+        FleetCard,
+        FleetDevice,
+        FleetRank,
+        RankSource,
+    )
+    from memreplay.snapshot.snapshot import Snapshot
+
+CHANGES = 5  # pieces of code that a group or an outlier is told by
+EXPLAINED = 8  # outliers whose files are read once more
+
+
+class Pair(NamedTuple):
+    """Two files to compare, and a device of each."""
+
+    base: str
+    base_device: int
+    new: str
+    new_device: int
+
+
+class Explained(NamedTuple):
+    """The code that makes the difference between two files, or why that cannot be told."""
+
+    rows: tuple[DiffRow, ...] = ()
+    error: str = ""
+
+
+class Asked(NamedTuple):
+    """What was asked of a fleet; `without` are ranks that have files, but none of the dump that is
+    wanted."""
+
+    source: str
+    selection: Selection
+    rank_source: RankSource
+    without: tuple[int, ...] = ()
+
+
+def difference(base: Snapshot, new: Snapshot, selection: Selection) -> tuple[DiffRow, ...]:
+    """The code that makes the difference between the peaks of two ranks. Each snapshot was opened
+    for one device."""
+    found = diff_report(base, new, selection, by=None, filters=None, device=None, top=CHANGES)
+    if not found.devices:
+        raise UsageError("one of the two has nothing to compare")
+    return found.devices[0].rows
+
+
+def fleet_report(
+    ranks: Sequence[FleetRank],
+    asked: Asked,
+    explain: Callable[[Sequence[Pair]], Sequence[Explained]],
+) -> FleetReport:
+    """All of it, of the rows of all files. `explain` compares pairs of files: some few."""
+    rows = sorted(ranks, key=lambda one: (one.rank is None, one.rank or 0, one.file))
+    told = [one for one in rows if one.status == "ok" and one.rank is not None]
+    numbers = [one.rank for one in told if one.rank is not None]
+    own = [one.devices[0] for one in told]
+    peaks = [one.peak_bytes for one in own]
+    likeness = Likeness([{h.label: h.bytes for h in one.holders} for one in own], peaks)
+    groups = likeness.groups()
+    curve_by, curve = _over_time(numbers, own)
+    top = asked.selection.top
+    highest = sorted(zip(peaks, numbers, strict=True), key=lambda one: (-one[0], one[1]))
+    return FleetReport(
+        source=asked.source,
+        measure=asked.selection.measure,
+        rank_source=asked.rank_source,
+        files=len({one.file for one in rows}),
+        read=len({one.file for one in rows if one.status == "ok"}),
+        missing_ranks=()
+        if asked.rank_source == "devices"
+        else missing_ranks({one.rank for one in rows if one.rank is not None}, asked.without),
+        ranks=tuple(rows),
+        peak=_spread(numbers, peaks),
+        reserved=_spread(numbers, [one.reserved_peak_bytes for one in own]),
+        headroom=_headroom(numbers, own),
+        worst=tuple(rank for _, rank in (highest[:top] if top else highest)),
+        out_of_memory=_out_of_memory(numbers, own),
+        groups=tuple(_group(one, groups[0], numbers, own) for one in groups),
+        outliers=_outliers(likeness, groups, told, explain),
+        curve_by=curve_by,
+        curve=curve,
+        imbalance=_imbalance(curve),
+        cards=_cards(numbers, own),
+        exactness="exact" if all(one.exactness == "exact" for one in own) else "estimated",
+        trusted=all(one.trusted for one in own)
+        and all(one.status in ("ok", "empty") for one in rows),
+    )
+
+
+def fleet_change(
+    base: Sequence[FleetRank],
+    new: Sequence[FleetRank],
+    source: str,
+    explain: Callable[[Sequence[Pair]], Sequence[Explained]],
+) -> FleetChange:
+    """What became of each rank. `explain` is asked for one pair."""
+    before, after = _by_rank(base), _by_rank(new)
+    both = [
+        RankChange(rank, old, now, now - old)
+        for rank, old, now in (
+            (rank, before[rank].devices[0].peak_bytes, after[rank].devices[0].peak_bytes)
+            for rank in after
+            if rank in before
+        )
+    ]
+    both.sort(key=lambda one: (-abs(one.change_bytes), one.rank))
+    grown = max(both, key=lambda one: one.change_bytes, default=None)
+    told = grown if grown is not None and grown.change_bytes > 0 else next(iter(both), None)
+    why = Explained()
+    if told is not None and told.change_bytes:
+        (why,) = explain([_pair(before[told.rank], after[told.rank])])
+    old = [one.devices[0].peak_bytes for one in before.values()]
+    return FleetChange(
+        source=source,
+        peak=_spread(list(before), old),
+        change=_spread([one.rank for one in both], [one.change_bytes for one in both]),
+        ranks=tuple(both),
+        only_base=tuple(rank for rank in before if rank not in after),
+        only_new=tuple(rank for rank in after if rank not in before),
+        told_rank=told.rank if told is not None and told.change_bytes else None,
+        rows=why.rows,
+        error=why.error,
+    )
+
+
+def _by_rank(rows: Sequence[FleetRank]) -> dict[int, FleetRank]:
+    told = [one for one in rows if one.status == "ok" and one.rank is not None]
+    return {one.rank or 0: one for one in sorted(told, key=lambda one: one.rank or 0)}
+
+
+def _spread(numbers: Sequence[int], n_bytes: Sequence[int]) -> Spread | None:
+    return spread_of(numbers, n_bytes) if numbers else None
+
+
+def _headroom(numbers: Sequence[int], own: Sequence[FleetDevice]) -> Spread | None:
+    known = [
+        (rank, one.headroom_bytes)
+        for rank, one in zip(numbers, own, strict=True)
+        if one.headroom_bytes is not None
+    ]
+    return _spread([rank for rank, _ in known], [n_bytes for _, n_bytes in known])
+
+
+def _out_of_memory(numbers: Sequence[int], own: Sequence[FleetDevice]) -> tuple[int, ...]:
+    failed = [(rank, one) for rank, one in zip(numbers, own, strict=True) if one.ooms]
+    return tuple(rank for rank, _ in failed)
+
+
+def _group(
+    group: Alike, largest: Alike, numbers: Sequence[int], own: Sequence[FleetDevice]
+) -> RankGroup:
+    peaks = [own[at].peak_bytes for at in group.members]
+    return RankGroup(
+        ranks=tuple(numbers[at] for at in group.members),
+        typical_rank=numbers[group.typical],
+        min_bytes=min(peaks),
+        max_bytes=max(peaks),
+        differs=() if group is largest else _differs(own[largest.typical], own[group.typical]),
+    )
+
+
+def _differs(base: FleetDevice, new: FleetDevice) -> tuple[HolderChange, ...]:
+    """By the code that holds most in each."""
+    before = {one.label: one.bytes for one in base.holders}
+    after = {one.label: one.bytes for one in new.holders}
+    changes = [
+        HolderChange(label, before.get(label, 0), after.get(label, 0))
+        for label in dict.fromkeys((*after, *before))
+        if before.get(label, 0) != after.get(label, 0)
+    ]
+    changes.sort(key=lambda one: (-abs(one.new_bytes - one.base_bytes), one.label))
+    return tuple(changes[:CHANGES])
+
+
+def _outliers(
+    likeness: Likeness,
+    groups: Sequence[Alike],
+    told: Sequence[FleetRank],
+    explain: Callable[[Sequence[Pair]], Sequence[Explained]],
+) -> tuple[Outlier, ...]:
+    """Ranks in no group of some size, each beside the one that it ought to be like."""
+    if not told:
+        return ()
+    usual = of_some_size(groups, len(told))
+    peaks = [one.devices[0].peak_bytes for one in told]
+    if usual:
+        inside = {at for group in usual for at in group.members}
+        odd = [at for at in range(len(told)) if at not in inside]
+        typical = {at: likeness.nearest(at, usual).typical for at in odd}
+    else:
+        middle = sorted(range(len(told)), key=lambda at: peaks[at])[(len(told) - 1) // 2]
+        odd = far_off(peaks)
+        typical = dict.fromkeys(odd, middle)
+    odd.sort(key=lambda at: (-abs(peaks[at] - peaks[typical[at]]), told[at].rank or 0))
+    pairs = [_pair(told[typical[at]], told[at]) for at in odd[:EXPLAINED]]
+    why = [*(explain(pairs) if pairs else ()), *[Explained()] * (len(odd) - len(pairs))]
+    return tuple(
+        Outlier(
+            rank=told[at].rank or 0,
+            typical_rank=told[typical[at]].rank or 0,
+            peak_bytes=peaks[at],
+            typical_bytes=peaks[typical[at]],
+            change_bytes=peaks[at] - peaks[typical[at]],
+            rows=told_why.rows,
+            error=told_why.error,
+        )
+        for at, told_why in zip(odd, why, strict=True)
+    )
+
+
+def _pair(base: FleetRank, new: FleetRank) -> Pair:
+    return Pair(base.file, base.devices[0].device, new.file, new.devices[0].device)
+
+
+def _over_time(
+    numbers: Sequence[int], own: Sequence[FleetDevice]
+) -> tuple[CurveKind | None, tuple[Moment, ...]]:
+    """The ranks side by side: by steps where most have these, up to the last that all of them have;
+    else by parts of their events."""
+    if not own:
+        return None, ()
+    by: CurveKind = "steps" if 2 * sum(o.curve_by == "steps" for o in own) > len(own) else "events"
+    some = [(rank, one.curve) for rank, one in zip(numbers, own, strict=True) if one.curve_by == by]
+    found = []
+    for number, values in enumerate(zip(*(curve for _, curve in some), strict=False), 1):
+        most = max(values)
+        found.append(
+            Moment(
+                number=number,
+                min_bytes=min(values),
+                median_bytes=int(median(values)),
+                max_bytes=most,
+                max_rank=some[values.index(most)][0],
+            )
+        )
+    return by, tuple(found)
+
+
+def _imbalance(curve: Sequence[Moment]) -> float | None:
+    some = [one.max_bytes / one.median_bytes for one in curve if one.median_bytes > 0]
+    return round(sum(some) / len(some), 4) if some else None
+
+
+def _cards(numbers: Sequence[int], own: Sequence[FleetDevice]) -> tuple[FleetCard, ...]:
+    """Each card, as all ranks have it."""
+    found = []
+    for some in zip(*(one.cards for one in own), strict=True):
+        failing = [rank for rank, one in zip(numbers, some, strict=True) if not one.fits]
+        found.append(
+            FleetCard(
+                total_bytes=some[0].total_bytes,
+                fitting=len(some) - len(failing),
+                not_fitting=tuple(failing),
+                exactness="exact" if all(one.exactness == "exact" for one in some) else "estimated",
+            )
+        )
+    return tuple(found)
+
+
+def numbered(rows: Sequence[FleetRank], ranks: Sequence[int | None]) -> list[FleetRank]:
+    """The rows with their ranks."""
+    return [replace(row, rank=rank) for row, rank in zip(rows, ranks, strict=True)]
+
+
+def by_device(row: FleetRank) -> list[FleetRank]:
+    """The row of a file with several devices as one for each, as if they were ranks."""
+    devices = sorted(row.devices, key=lambda one: one.device)
+    return [replace(row, rank=one.device, devices=(one,)) for one in devices]

@@ -1,0 +1,111 @@
+"""Writes how each rank grew from dump to dump, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.render.document import Align, Block, Heading, Note, Row, Table
+from memreplay.render.trust import label_of
+from memreplay.render.units import counted, signed_size, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.fleets.result import RankDump, RankHistory
+
+UNREAD = 10  # older dumps that are named
+_RIGHT: Align = "right"
+_ALIGNS: tuple[Align, ...] = (_RIGHT, "left", *(_RIGHT,) * 6, "left")
+
+
+def history_blocks(history: Sequence[RankHistory], top: int, noun: str) -> list[Block]:
+    """A table of the ranks that grew most, a row a dump. `noun` is what a rank is called."""
+    if not history:
+        return [Note(f"no {noun} has several dumps, so nothing grows from one to the next")]
+    names = _names(history)
+    grown = sorted(zip(history, names, strict=True), key=lambda one: _grown(one[0]), reverse=True)
+    shown = grown[:top] if top else grown
+    rows = [row for one, name in shown for row in _rows(one, name)]
+    if left := len(grown) - len(shown):
+        words = f"{counted(left, f'more {noun}')} (--top 0 shows all)"
+        rows.append(Row((*[""] * 8, words), style="dim"))
+    titles = (noun, "dump", "peak", "change", "reserved", "change", "at the end", "change", "")
+    headline = Heading(("dumps, the oldest first", _most(*grown[0], noun)))
+    table = Table(titles, _ALIGNS, tuple(rows), spare=(5, 4, 3), least=8)
+    return [headline, table, *_unread(history)]
+
+
+def _unread(history: Sequence[RankHistory]) -> list[Note]:
+    """Why older dumps were not read; of the newest the report says it anyway."""
+    told = dict.fromkeys(
+        f"not read: {dump.file}: {dump.error}"
+        for one in history
+        for dump in one.dumps[:-1]
+        if dump.status not in ("ok", "empty")
+    )
+    notes = [Note(words, "warning") for words in list(told)[:UNREAD]]
+    if left := len(told) - len(notes):
+        notes.append(Note(f"{counted(left, 'more dump')} not read", "warning"))
+    return notes
+
+
+def _names(history: Sequence[RankHistory]) -> list[str]:
+    """What each is called: with its device, if that rank has several."""
+    ranks = [one.rank for one in history]
+    return [
+        ("-" if one.rank is None else str(one.rank))
+        + (f", device {one.device}" if ranks.count(one.rank) > 1 else "")
+        for one in history
+    ]
+
+
+def _most(one: RankHistory, name: str, noun: str) -> str:
+    """`rank 2 holds 120.0 MiB more at the end of iteration_30 than of iteration_10`."""
+    read = [dump for dump in one.dumps if dump.end_bytes is not None]
+    if one.end_change_bytes:
+        held, change = "at the end", one.end_change_bytes
+    elif one.peak_change_bytes:
+        held, change = "at the peak", one.peak_change_bytes
+    else:
+        return f"no {noun} holds more in its last dump than in its first"
+    words = f"{size(abs(change))} {'more' if change > 0 else 'less'} {held} of {read[-1].name}"
+    return f"{noun} {name} holds {words} than of {read[0].name}"
+
+
+def _grown(one: RankHistory) -> tuple[int, int, int]:
+    """What grew most is first; where two grew alike, the lower rank."""
+    return (one.end_change_bytes or 0, one.peak_change_bytes or 0, -(one.rank or 0))
+
+
+def _rows(one: RankHistory, name: str) -> list[Row]:
+    """A row a dump, each with its change since the one before that was read."""
+    rows = []
+    before: RankDump | None = None
+    for dump in one.dumps:
+        head = (name if dump is one.dumps[0] else "", dump.name)
+        if dump.peak_bytes is None:
+            why = "not read" if dump.error else f"nothing of device {one.device}"
+            rows.append(Row((*head, *[""] * 6, why), style="warning"))
+            continue
+        was = (None, None, None) if before is None else _numbers(before)
+        pairs = zip(_numbers(dump), was, strict=True)
+        cells = [cell for now, then in pairs for cell in _sized(now, then)]
+        failed = f"{counted(dump.ooms, 'request')} failed" if dump.ooms else ""
+        label = label_of(dump.exactness or "exact", dump.reasons)
+        words = ", ".join(filter(None, (failed, "" if label == "exact" else label)))
+        rows.append(Row((*head, *cells, words), style="strong" if dump.ooms else "plain"))
+        before = dump
+    return rows
+
+
+def _numbers(dump: RankDump) -> tuple[int | None, int | None, int | None]:
+    return dump.peak_bytes, dump.reserved_peak_bytes, dump.end_bytes
+
+
+def _sized(now: int | None, before: int | None) -> tuple[str, str]:
+    """A number and its change."""
+    if now is None:
+        return "", ""
+    if before is None:
+        return size(now), ""
+    return size(now), signed_size(now - before) if now != before else "-"
