@@ -18,9 +18,9 @@ from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.plumbing import OUTERMOST, ranks
-from memreplay.analysis.groups.dimensions import OUTSIDE
-from memreplay.analysis.groups.grouping import pool_label, stream_label
-from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.ways.base import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.ways.blocks import pool_label, stream_label
+from memreplay.analysis.groups.ways.texts import OUTSIDE
 from memreplay.snapshot.replay import Usage
 from tests import oracle
 from tests.oracle_before import likely

@@ -32,7 +32,7 @@ class Opt(Struct, frozen=True):
     metavar: str = ""
     parse: Callable[[str], Any] | None = None
     """What makes a value of a text, where the field's type doesn't say it. Raises UsageError."""
-    among: tuple[str, ...] = ()
+    among: Callable[[], tuple[str, ...]] = tuple
     """What a shell completes, where `parse` takes one of these, or several joined by commas."""
     joined: bool = False
     """Whether one text has several values: `parse` gives a tuple."""

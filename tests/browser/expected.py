@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import memreplay as mr
-from memreplay.snapshot.model import MEASURES, MeasureName, Way
+from memreplay.snapshot.model import MEASURES, MeasureName
 
 LIFE_MEASURES: tuple[MeasureName, ...] = tuple(one for one in MEASURES if one != "reserved")
-WAYS: tuple[Way, ...] = ("stack", "file", "category", "pool")
+WAYS: tuple[str, ...] = ("stack", "file", "category", "pool")
 
 
 def event_of(replay: mr.Replay, moment: int) -> int:
@@ -35,7 +35,7 @@ def bytes_at(snap: mr.Snapshot, device: int, moment: int) -> dict[str, int]:
 
 
 def holders(
-    snap: mr.Snapshot, device: int, moment: int, measure: MeasureName, way: Way
+    snap: mr.Snapshot, device: int, moment: int, measure: MeasureName, way: str
 ) -> list[tuple[int, int, str]]:
     """Bytes, counts and names of all groups, as `memreplay at` has them."""
     event = event_of(snap.replay(device), moment)
@@ -59,7 +59,7 @@ class Blocking(NamedTuple):
     """Pool, stream, whether small; segments, free bytes, the largest free block, what can go."""
 
 
-def blocking(snap: mr.Snapshot, device: int, moment: int, way: Way) -> Blocking:
+def blocking(snap: mr.Snapshot, device: int, moment: int, way: str) -> Blocking:
     """As `memreplay fragmentation` has it."""
     event = event_of(snap.replay(device), moment)
     when = mr.When("start") if moment == 0 else mr.When("event", event)

@@ -9,7 +9,6 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.selecting.filters import Filtering
-from memreplay.snapshot.model import Way
 from memreplay.texts import clean
 from tests import build, oracle
 from tests.browser.conftest import OpenPage
@@ -21,7 +20,7 @@ from tests.views import everything
 
 pytestmark = pytest.mark.browser
 
-WAYS: tuple[Way, ...] = ("category", "file", "pool", "size", "annotation")
+WAYS: tuple[str, ...] = ("category", "file", "pool", "size", "annotation")
 LEGEND = """() => [...document.querySelectorAll('.legend li[data-colour]')].map((one) => ({
   group: Number(one.dataset.group),
   colour: parseInt(one.dataset.colour.slice(1), 16),
@@ -55,7 +54,7 @@ def test_what_stands_out(opened: OpenPage) -> None:
         check(page, snapshot, "file")
 
 
-def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
+def check(page: Viewed, snapshot: dict[str, Any], way: str) -> None:
     """Of the first device, by requested bytes."""
     names = names_of(snapshot, way)
     groups = groups_of(page, way)
@@ -97,7 +96,7 @@ def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
     assert (picture.drawn[..., 3] == 255).all()
 
 
-def groups_of(page: Viewed, way: Way) -> list[int]:
+def groups_of(page: Viewed, way: str) -> list[int]:
     """Of each allocation the number of its group."""
     found: list[int] = page.tab.evaluate(
         """async (way) => {
@@ -109,7 +108,7 @@ def groups_of(page: Viewed, way: Way) -> list[int]:
     return found
 
 
-def names_of(snapshot: dict[str, Any], way: Way) -> list[str]:
+def names_of(snapshot: dict[str, Any], way: str) -> list[str]:
     """Of each allocation what its group is called, as it is shown."""
     snap = mr.open(build.dump(snapshot))
     replay = snap.replay(0)

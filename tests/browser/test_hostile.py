@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import memreplay as mr
-from memreplay.snapshot.model import WAYS
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.texts import clean
 from tests import build
 from tests.browser.conftest import OpenPage

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import memreplay as mr
-from memreplay.snapshot.model import MEASURES, MeasureName, Way
+from memreplay.snapshot.model import MEASURES, MeasureName
 from tests.browser.conftest import OpenPage
 from tests.browser.expected import LIFE_MEASURES, WAYS, bytes_at, holders, moment_of
 from tests.browser.viewed import Seen, Viewed
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
     at: int
     measure: MeasureName
-    by: Way
+    by: str
 
 
 def test_of_an_example(opened: OpenPage, example: Path) -> None:

@@ -14,6 +14,7 @@ from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import BaselineSide
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.analysis.selecting.choice import BY_STACK
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.analysis.simulating.editing import Change
@@ -62,7 +63,7 @@ from memreplay.gating.text import gate_document
 from memreplay.render.markdown import render_markdown
 from memreplay.render.plain import render_plain
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import MEASURES, WAYS, AllocationsSort, When
+from memreplay.snapshot.model import MEASURES, AllocationsSort, When
 
 BY = (*WAYS, "category,file", "size,stack")
 SETTINGS = (
@@ -333,7 +334,7 @@ def moved(snap: mr.Snapshot, device: int, dice: int) -> None:
     usage = replay.measure(MEASURES[dice // 4 % 4])
     first, last = replay.start, replay.start + replay.events
     begin = first + replay.events * (dice % 3) // 4
-    keys = Grouper(snap, WAYS[dice % len(WAYS)]).keys(usage)
+    keys = Grouper(snap, [*WAYS][dice % len(WAYS)]).keys(usage)
     _, _, some, others = usage.traffic(keys, begin, last, 3)
     flow = Flow(*map(add, some, others))
     if (flow.before_bytes, flow.after_bytes) != (usage.bytes_at(begin), usage.bytes_at(last)):

@@ -18,6 +18,7 @@ from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.analysis.selecting.filters import Filtering
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.allocations.find import allocations_report
@@ -35,7 +36,7 @@ from memreplay.export.viewers.tracks import trace_report
 from memreplay.gating.find import gate_file
 from memreplay.render.document import Table
 from memreplay.render.holders import group_rows
-from memreplay.snapshot.model import WAYS, Group, MeasureName, When
+from memreplay.snapshot.model import Group, MeasureName, When
 from tests import build, oracle, oracle_allocations, oracle_measures
 from tests.commanding import command_runner
 from tests.compare import assert_like_oracle

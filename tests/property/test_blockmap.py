@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import blockers_of
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.engine.query import _blockmap, _groups
-from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB, PoolId
 from tests.allocator_strategies import SETTINGS
@@ -271,7 +271,7 @@ def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
 @settings(max_examples=examples(150))
 @given(
     made=programs,
-    by=st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True).map(",".join),
+    by=st.lists(st.sampled_from([*WAYS]), min_size=1, max_size=3, unique=True).map(",".join),
 )
 def test_blockers_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
     snap = mr.open(build.dump(made.snapshot))

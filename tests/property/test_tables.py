@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.groups.dimensions import NO_MODULE
+from memreplay.analysis.groups.ways.code import NO_MODULE
 from memreplay.engine.replay import _measures
 from memreplay.export.tables import batching, table
 from memreplay.export.tables.arrow import spelled as unpaired

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.app import app
 from memreplay.commands.shared.declaring import Value
 from memreplay.commands.shared.listed import COMMANDS
-from memreplay.snapshot.model import WAYS
 from memreplay.workers import pool
 from tests import judging
 from tests.commanding import command_runner
@@ -121,7 +121,7 @@ def formats(command: click.Command) -> list[str]:
     for one in command.params:
         if "--format" in one.opts:
             if isinstance(one.type, Value):
-                return [*one.type.field.opt.among]
+                return [*one.type.field.opt.among()]
             assert isinstance(one.type, click.Choice)
             return [str(choice) for choice in one.type.choices]
     return []

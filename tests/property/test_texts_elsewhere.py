@@ -18,9 +18,10 @@ import pytest
 from hypothesis import example, given, settings
 
 import memreplay as mr
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.app import app
 from memreplay.errors import MemreplayError
-from memreplay.snapshot.model import WAYS, When
+from memreplay.snapshot.model import When
 from tests import judging
 from tests.build import Ops
 from tests.commanding import command_runner

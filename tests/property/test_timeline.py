@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.groups.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, Grouper
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways.base import BEFORE_RECORDING, NO_EVENTS, NO_STACK
 from memreplay.commands.timeline.find import timeline_report
 from memreplay.commands.timeline.result import Axis, Series
 from memreplay.engine.replay import _measures, _timeline

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 import memreplay as mr
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.export.lines import render_dump
 from memreplay.export.snapshots.cutting import cut
-from memreplay.snapshot.model import MEASURES, WAYS, MeasureName
+from memreplay.snapshot.model import MEASURES, MeasureName
 
 T = TypeVar("T")
 Question = Callable[[mr.Snapshot], Any]

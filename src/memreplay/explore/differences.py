@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.groups.grouping import ways_of
-from memreplay.analysis.groups.kinds import NOTED
+from memreplay.analysis.groups.ways import WAYS, is_of_parts, ways_of
 from memreplay.explore.rows.row import Line, Shown, frame_texts, named_line
 from memreplay.render.document import Place
 from memreplay.render.units import counted, signed_size, size
@@ -211,7 +210,7 @@ class Differences:
 
         by = "stack" if new.view == "tree" or new.measure == "reserved" else new.by
         if new.measure == "reserved":
-            by = new.by if new.by in ("pool", "stream") else "pool"
+            by = new.by if is_of_parts(new.by) else "pool"
         found = self._compared(base, new, by)
         if new.view == "tree" and new.measure != "reserved":
             return DifferenceTree(found, inverted=new.inverted, is_open=self.open.get)
@@ -254,7 +253,8 @@ class Differences:
             for one in self.both
         )
         # What one of the two alone noted is compared with nothing: both are guessed then.
-        if NOTED.intersection(ways_of(by)) and None in (first.snap.recorded, second.snap.recorded):
+        recorded = any(WAYS[way].recorded for way in ways_of(by))
+        if recorded and None in (first.snap.recorded, second.snap.recorded):
             first.guess = second.guess = True
         keep_common_frames(first, second)
         return first, second

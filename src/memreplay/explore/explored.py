@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways import WAYS, is_of_parts
 from memreplay.analysis.moments.marks import ooms_of
 from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import known_steps, step_at
@@ -24,7 +25,7 @@ from memreplay.explore.rows.listed import ListRows
 from memreplay.explore.rows.parts import PartRows
 from memreplay.explore.rows.row import FIRST_ROWS, Rows
 from memreplay.explore.rows.segments import SegmentRows
-from memreplay.snapshot.model import MEASURES, WAYS, By
+from memreplay.snapshot.model import MEASURES, By
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -176,7 +177,7 @@ class Explored:
                 self._kept[key] = found
             else:  # each has 10 to 40 bytes an allocation
                 self._last = {key: found}
-        if by not in ("pool", "stream"):
+        if not is_of_parts(by):
             for device in self.snap.devices:
                 self.snap.replay(device).forget_classes()
         return found
@@ -190,21 +191,21 @@ class Explored:
     def ways(self, look: Look) -> tuple[By, ...]:
         """The ways to group."""
         if look.measure == "reserved":
-            return ("pool", "stream")
+            return tuple(way for way in WAYS if is_of_parts(way))
         if look.view == "change":
-            return tuple(way for way in WAYS if way not in ("pool", "stream"))
-        return WAYS
+            return tuple(way for way in WAYS if not is_of_parts(way))
+        return tuple(WAYS)
 
     def fitting(self, look: Look) -> Look:
         """The same look, where what is looked at can be shown so: reserved memory has no calls and
         no single allocations."""
         if look.measure == "reserved":
-            by = look.by if look.by in ("pool", "stream") else "pool"
+            by = look.by if is_of_parts(look.by) else "pool"
             view = look.view if look.view == "segments" else "groups"
             return replace(look, by=by, view=view)
         if look.view == "change" and look.span is None:
             return replace(look, view=VIEWS[0])
-        if look.view == "change" and look.by in ("pool", "stream"):
+        if look.view == "change" and is_of_parts(look.by):
             return replace(look, by="stack")  # of a range there are allocations alone
         fitting_by(look.measure, look.by)
         return look
@@ -319,7 +320,7 @@ class Explored:
         if look.view == "segments":
             active = self.replay(look).measure("active")
             return SegmentRows(self.allocations(active, look.event), self.opened, self.most)
-        if look.by in ("pool", "stream") and look.view == "groups":
+        if is_of_parts(look.by) and look.view == "groups":
             return PartRows(self.grouper(look.by, fold=False), usage, look.event)
         if look.view == "change" and look.span is not None:
             grouper = self.grouper(look.by, fold=not look.whole)

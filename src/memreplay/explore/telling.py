@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.plumbing import library_of
+from memreplay.analysis.groups.ways import title_of
 from memreplay.explore.commands_for import filter_words
 from memreplay.explore.source_lines import lines_around
 from memreplay.render.fit import cut_left, cut_right, wrap
-from memreplay.render.holders import title_of
 from memreplay.render.trust import label_of
 from memreplay.render.units import count, percent, signed_duration, size
 from memreplay.texts import clean

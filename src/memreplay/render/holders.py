@@ -10,35 +10,15 @@ from msgspec.structs import replace
 
 from memreplay.analysis.code import naming
 from memreplay.analysis.code.plumbing import library_of, shown_frame
-from memreplay.analysis.groups.grouping import part_label
+from memreplay.analysis.groups.ways import WAYS, asked_title_of, title_of
+from memreplay.analysis.groups.ways.base import FUNCTION, NO_CODE, STACK
+from memreplay.analysis.groups.ways.blocks import part_label
 from memreplay.render.document import Below, Place, Row, Style, Table
 from memreplay.render.units import count, counted, percent, size
 from memreplay.snapshot.model import By, Coded, Frame, Group, MeasureName, Part
 
 _MAX_CALLERS = 3  # of a stack that has no code
 _MAX_FRAMES = 3  # of a row: where it was allocated, the library in between, and callers
-TITLES: dict[str, str] = {
-    "stack": "allocated at, and its callers",
-    "innermost": "innermost frame",
-    "module": "module",
-    "compile_context": "compile context",
-    "user_metadata": "user metadata",
-}
-
-# Of reserved memory.
-_ASKED: dict[str, str] = {"stack": "asked for at, and its callers", "line": "asked for by"}
-
-
-# What is no code: a label is all there is to show.
-_NAMED = {"module", "category", "phase", "annotation", "directory", "pool", "stream", "size"} | {
-    "compile_context",
-    "user_metadata",
-}
-
-
-def title_of(by: By) -> str:
-    """The title of the column of groups."""
-    return TITLES.get(by) or by.replace("_", " ").replace(",", ", ")
 
 
 class Grouped(Protocol):
@@ -71,7 +51,7 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
         rows.append(_rest_row(found, whole))
     titles = ("bytes", "share", "count", title_of(by))
     if found.measure == "reserved":
-        titles = ("bytes", "share", "segments", _ASKED.get(by) or title_of(by))
+        titles = ("bytes", "share", "segments", asked_title_of(by))
     # Where there is little room a place is worth more than how many allocations it made.
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows), spare=(2,))]
 
@@ -133,14 +113,14 @@ def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool)
     """Some numbers, and the code that they are of, with callers below."""
     if "," in by:
         return _several_row(numbers, one, by.split(","), all_frames=all_frames)
-    frames, user = one.frames, one.user
-    if by in _NAMED:
+    frames, user, code = one.frames, one.user, WAYS[by].code
+    if code == NO_CODE:  # a label is all there is to show
         return Row((*numbers, Place(one.label)))
     if not frames:
         return Row((*numbers, Place(one.label, note=one.note)), style="dim")
-    if by == "function":
+    if code == FUNCTION:
         return Row((*numbers, Place(one.label)))
-    if by != "stack":
+    if code != STACK:
         name = naming.place_of(frames[0]) if user else naming.name_of_frame(frames[0])
         return Row((*numbers, Place.of(name)))
     if all_frames:
@@ -179,7 +159,7 @@ def _several_row(numbers: tuple[str, ...], one: Coded, ways: list[str], *, all_f
     """By several ways: the place that one of them names, with what the others say around it."""
     at = _place_way(one, ways)
     if at is None:
-        style: Style = "plain" if any(way in _NAMED for way in ways) else "dim"
+        style: Style = "plain" if any(WAYS[way].code == NO_CODE for way in ways) else "dim"
         return Row((*numbers, Place(one.label)), style=style)
     label = one.of[at]
     alone = Coded(label=label.text, frames=label.frames, user=label.user, libraries=label.libraries)
@@ -197,11 +177,12 @@ def _place_way(one: Coded, ways: list[str]) -> int | None:
 
     So it is for what they do not name each, as the callers of a function that was split off.
     """
-    for told in (("stack",), ("innermost", "line"), ("file",), ("function",)):
-        for at, (way, label) in enumerate(zip(ways, one.of, strict=False)):
-            if way in told and label.frames:
-                return at
-    return None
+    told = [
+        (WAYS[way].code, -at)
+        for at, (way, label) in enumerate(zip(ways, one.of, strict=False))
+        if WAYS[way].code != NO_CODE and label.frames
+    ]
+    return -max(told)[1] if told else None
 
 
 def _below_plumbing(frames: tuple[Frame, ...]) -> Below:

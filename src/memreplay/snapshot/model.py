@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Way = Literal[
-    "stack",
-    "line",
-    "innermost",
-    "function",
-    "file",
-    "directory",
-    "module",
-    "category",
-    "phase",
-    "annotation",
-    "compile_context",
-    "user_metadata",
-    "stream",
-    "pool",
-    "size",
-]
-WAYS: tuple[Way, ...] = get_args(Way)
-
 
 class OfBackend(Record, frozen=True, kw_only=True):
     """Base of a part of a report that gives hints, which name the backend's module of torch."""
@@ -66,7 +47,7 @@ SimulationReason = Literal[
 SIMULATION_REASONS: frozenset[SimulationReason] = frozenset(get_args(SimulationReason))
 """Why what was simulated is an estimate."""
 
-By = str  # one Way to group, or several, joined by commas
+By = str  # one way to group, or several, joined by commas
 AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]
 MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memreplay.analysis.groups.grouping import Grouper
-    from memreplay.snapshot.model import Way
     from memreplay.snapshot.replay import Replay
 
 # What code shows in the `file:function` of any of its frames: operators and autograd's nodes where
@@ -70,7 +69,7 @@ class Lives:
 
     def __init__(self, replay: Replay, grouper: Grouper) -> None:
         self._grouper = grouper
-        self._found: dict[Way, tuple[NDArray[np.uint32], list[int]]] = {}
+        self._found: dict[str, tuple[NDArray[np.uint32], list[int]]] = {}
         self._code: NDArray[np.uint64] | None = None
         self._usage = replay.measure("requested")
         self.recorded = grouper.snap.recorded is not None
@@ -96,17 +95,17 @@ class Lives:
     def __len__(self) -> int:
         return len(self.start)
 
-    def of(self, way: Way, *names: str) -> NDArray[np.bool_]:
+    def of(self, way: str, *names: str) -> NDArray[np.bool_]:
         """Which of them are in the groups of these names, as the grouper's snapshot has them."""
         return self._named(way, lambda name: name in names)
 
-    def _named(self, way: Way, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def _named(self, way: str, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
         dimensions = self._grouper.dimensions
         numbers, known = self._groups(way)
         chosen = [wanted(dimensions.label(self._usage, way, name).text) for name in known]
         return np.array(chosen, bool)[numbers] if len(numbers) else np.zeros(0, bool)
 
-    def _groups(self, way: Way) -> tuple[NDArray[np.uint32], list[int]]:
+    def _groups(self, way: str) -> tuple[NDArray[np.uint32], list[int]]:
         """(the group of each, the groups' names)."""
         if way not in self._found:
             keys = self._grouper.dimensions.keys(self._usage, way)
@@ -121,7 +120,7 @@ class Lives:
             return np.zeros(len(self), bool)
         return self._named("module", lambda name: pattern.search(name) is not None)
 
-    def of_same(self, way: Way, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def of_same(self, way: str, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of them share a group with a chosen one."""
         numbers, _ = self._groups(way)
         return np.isin(numbers, np.unique(numbers[chosen]))
@@ -139,7 +138,7 @@ class Lives:
         return self._code
 
     def _shown(self) -> NDArray[np.uint64]:
-        replay, dimensions = self._usage.replay, self._grouper.dimensions
+        replay = self._usage.replay
         of_frames = array("Q", bits_of_frames(self._grouper.snap, _PATTERNS))
         if not any(of_frames):
             return np.zeros(len(self), np.uint64)
@@ -148,8 +147,7 @@ class Lives:
             of_frames,
             array("Q", bytes(8 * len(of_frames))),
             0,
-            dimensions.file_rank,
-            dimensions.function_rank,
+            *self._grouper.known.ranks,
         )
         numbers = np.asarray(keys.numbers(self.start.data, np.zeros(0, np.int64).data)[0])
         found: NDArray[np.uint64] = np.asarray(keys.names()).astype(np.uint64)[numbers]

@@ -107,7 +107,7 @@ def call_tree(usage: "Usage", event: int, grouper: "Grouper", options: TreeOptio
         names = {_groups.CALL_NO_STACK: _groups.NO_STACK, _groups.CALL_CARRIED: _groups.CARRIED}
         special = names.get(ids[0])
         label = (
-            dimensions.call_label(ids, level, inverted=options.inverted)
+            grouper.known.call_label(ids, level, inverted=options.inverted)
             if special is None
             else dimensions.label(usage, "stack", special).text
         )

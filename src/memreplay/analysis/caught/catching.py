@@ -31,9 +31,9 @@ class Catching(NamedTuple):
         """The live set of one device after one event, by rules; `top` cuts the stacks that no rule
         caught."""
         grouper = self.grouper
-        dimensions = grouper.dimensions
+        way = grouper.dimensions.category
         recorded = grouper.snap.recorded is not None
-        of_rules = dimensions.keys(usage, "category") if recorded else dimensions.of_rules(usage)
+        of_rules = grouper.dimensions.keys(usage, way.name) if recorded else way.of_rules(usage)
         of_stacks = grouper.keys(usage)
         both = _groups.pair(of_rules, of_stacks)
         # A row a rule and stack, the largest first.
@@ -73,7 +73,7 @@ class Catching(NamedTuple):
             unknown_count=sum(row[2] for row in unknown),
             unknown_total=len(unknown),
             unknown=tuple(map(group, unknown[:top] if top else unknown)),
-            notes=(HIDDEN_CASTS,) if dimensions.hides_casts and not recorded else (),
+            notes=(HIDDEN_CASTS,) if way.met.hides_casts and not recorded else (),
         )
 
 
@@ -88,7 +88,7 @@ def catching(snap: Snapshot, selection: Selection) -> Catching:
 def _categories(grouper: Grouper, usage: Usage, there: list[int]) -> list[tuple[int, str, bool]]:
     """(the number of a group, what it is called, whether the configuration has it): of each rule;
     where categories were recorded of each of these that there is, after the rules of one's own."""
-    rules = grouper.dimensions.rules
+    rules = grouper.known.rules
     if grouper.snap.recorded is None:
         return [
             (number, rule.name, rule not in DEFAULT_RULES)

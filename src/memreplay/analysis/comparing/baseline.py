@@ -115,7 +115,7 @@ def _categories(side: SnapshotSide) -> tuple[str, ...]:
     more than there may be rules, however many a file names."""
     from memreplay.analysis.categories.rules import MAX_RULES, UNKNOWN
 
-    return (*side.grouper("category").dimensions.categories[:MAX_RULES], UNKNOWN)
+    return (*side.grouper("category").dimensions.category.names[:MAX_RULES], UNKNOWN)
 
 
 def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[str]:

@@ -15,7 +15,7 @@ from memreplay.analysis.code.native import frames_among, frames_of, frames_of_bo
 from memreplay.analysis.code.plumbing import is_native, shown_frame
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
 from memreplay.analysis.comparing.records import Phase, Side
-from memreplay.analysis.groups.kinds import NO_STACK
+from memreplay.analysis.groups.ways.base import NO_STACK
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.choice import filtering_of
 from memreplay.analysis.selecting.selection import Selection
@@ -261,7 +261,7 @@ class SnapshotSide:
         usage = self.usage(device, scope)
         if not by_category or usage.measure == "reserved":
             return frozenset()
-        return self.grouper("category").dimensions.guessed(usage, event)
+        return self.grouper("category").dimensions.category.guessed(usage, event)
 
     def let_go(self, device: int, scope: Scope) -> None:
         """Forget what is in a category, but not how high it went: some 30 bytes an event."""

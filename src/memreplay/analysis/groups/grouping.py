@@ -5,37 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
-from memreplay.analysis.groups.dimensions import Dimensions, part_label, pool_label, stream_label
-from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.groups.ways import is_of_parts, ways_of
+from memreplay.analysis.groups.ways.base import Known
+from memreplay.analysis.groups.ways.blocks import part_label
 from memreplay.engine.query import _groups
-from memreplay.errors import UsageError
-from memreplay.snapshot.model import WAYS, By, Group, Part, Way
+from memreplay.snapshot.model import By, Group, Part
 
 if TYPE_CHECKING:
     from memreplay.analysis.code.native import FramesKept
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-
-__all__ = [
-    "BEFORE_RECORDING",
-    "NO_EVENTS",
-    "NO_STACK",
-    "Grouper",
-    "part_label",
-    "pool_label",
-    "stream_label",
-    "ways_of",
-]
-
-
-def ways_of(by: By) -> tuple[Way, ...]:
-    """The ways that `by` names. Raises UsageError for one that there is not."""
-    ways = tuple(dict.fromkeys(way.strip() for way in by.split(",")))
-    for way in ways:
-        if way not in WAYS:
-            raise UsageError(f"cannot group by {way!r}; there are: {', '.join(WAYS)}")
-    return ways  # type: ignore[return-value]
 
 
 class Grouper:
@@ -59,11 +40,11 @@ class Grouper:
         self.snap = snap
         self.by = by
         self.ways = ways_of(by)
-        self.dimensions = Dimensions(
+        self.known = Known(
             snap, DEFAULT_RULES if rules is None else rules, fold=fold, guess=guess, kept=kept
         )
-        self.file_rank = self.dimensions.file_rank
-        self.function_rank = self.dimensions.function_rank
+        self.dimensions = Dimensions(self.known)
+        self.file_rank, self.function_rank = self.known.ranks
 
     def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
@@ -74,7 +55,7 @@ class Grouper:
     ) -> tuple[tuple[Group, ...], int, int, tuple[Part, ...]]:
         """As `groups`, and after it the parts: by pool or stream alone groups are made of them.
         Other groups of reserved memory are of its segments, by who asked for them."""
-        if self.by in ("pool", "stream"):
+        if is_of_parts(self.by):
             parts = usage.parts(self.by, event)
             return *self.parts(parts, top), parts
         if usage.measure == "reserved":
@@ -174,4 +155,4 @@ class Grouper:
 
     def label_frame(self, usage: Usage, stack: int) -> int:
         """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
-        return self.dimensions.label_frame(usage, stack)
+        return self.known.label_frame(usage, stack)

@@ -1,4 +1,4 @@
-"""What groups are called that have no stack; and what is held, by category."""
+"""What is held, by category."""
 
 from __future__ import annotations
 
@@ -11,21 +11,8 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# What stands for the groups that have no stack.
-BEFORE_RECORDING = "(allocated before the recording)"
-NO_EVENTS = "(no events were recorded)"
-NO_STACK = "(recorded without a stack)"
-
 # Whether memreplay's recorder noted categories, or rules guess them.
 CategoriesSource = Literal["recorded", "guessed"]
-
-
-# The ways to group that don't depend on stacks.
-WITHOUT_FRAMES = frozenset(
-    {"stream", "pool", "size", "annotation", "compile_context", "user_metadata"}
-)
-# The ways to group by what it notes.
-NOTED = frozenset({"category", "phase", "module"})
 
 
 class CategoryBytes(Record, frozen=True):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memreplay.analysis.groups.kinds import NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.ways.base import NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.ways.code import ByCode
 from memreplay.snapshot.model import By, Group, Label
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ def reserved_groups(
 ) -> tuple[tuple[Group, ...], int, int]:
     """(the `top` largest groups, how many there are, segments in all) of what is reserved after an
     event, by who asked for it. They add up to what is reserved."""
-    asked = asked_for(dimensions.snap, usage.replay, event)
+    way, of_all = dimensions.way(by), usage.replay.measure()
+    assert isinstance(way, ByCode)  # as selecting.choice allows it
+    asked = asked_for(dimensions.known.snap, usage.replay, event)
     whole = usage.bytes_at(event)
     n_bytes: Counter[Name] = Counter()
     segments: Counter[Name] = Counter()
     for stack, size, count in asked:
-        name = _name(dimensions, by, usage.replay, stack)
+        name = stack if stack < 0 else way.key_of(of_all, stack)
         n_bytes[name] += size
         segments[name] += count
     # A segment that came twice counts once by address, and twice in the sum.
@@ -42,7 +45,7 @@ def reserved_groups(
     order = sorted(n_bytes, key=lambda name: (-n_bytes[name], name))
     groups = []
     for name in order[:top] if top else order:
-        label = _label(dimensions, by, usage.replay, name)
+        label = _label(way, of_all, name)
         share = n_bytes[name] / whole if whole else 0.0
         groups.append(
             Group(
@@ -110,22 +113,8 @@ def _stacks_before(snap: Snapshot, replay: Replay) -> NDArray[np.int64]:
     return found
 
 
-def _name(dimensions: Dimensions, by: By, replay: Replay, stack: int) -> Name:
-    """The group that a stack is in: it itself, its frame, its file or its function."""
-    if stack < 0 or by == "stack":
-        return stack
-    code = dimensions.snap.code
-    if by == "innermost":
-        return int(code.stack(stack)[0])
-    frame = dimensions.label_frame(replay.measure(), stack)
-    if by == "line":
-        return frame
-    function, file, _ = code.frame(frame)
-    return int(file if by == "file" else function)
-
-
-def _label(dimensions: Dimensions, by: By, replay: Replay, name: Name) -> Label:
+def _label(way: ByCode, usage: Usage, name: Name) -> Label:
     if name < 0:
-        said = BEFORE if dimensions.snap.has_events else NO_EVENTS
+        said = BEFORE if way.known.snap.has_events else NO_EVENTS
         return Label({_NONE: NO_STACK, _UNKNOWN: said, _ODD: AGAINST}[name])
-    return dimensions.label(replay.measure(), by, name)  # type: ignore[arg-type]
+    return way.label(usage, name)

@@ -20,7 +20,7 @@ def of_categories(grouper: Grouper, usage: Usage, wanted: tuple[str, ...]) -> Us
     """
     if usage.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no categories")
-    there = grouper.dimensions.categories
+    there = grouper.dimensions.category.names
     for category in wanted:
         if category not in (*there, UNKNOWN):
             raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.groups.ways import WAYS, is_of_parts
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import By, MeasureName
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # How reserved memory may be grouped by who asked for its segments.
-BY_STACK = ("stack", "line", "innermost", "file", "function")
+BY_STACK = tuple(name for name, way in WAYS.items() if way.code)
 
 
 def fitting_by(measure: MeasureName, by: By | None, *, asked_for: bool = False) -> By:
@@ -28,7 +29,7 @@ def fitting_by(measure: MeasureName, by: By | None, *, asked_for: bool = False) 
     """
     by = by or ("pool" if measure == "reserved" else "stack")
     stacks = BY_STACK if asked_for else ()
-    if measure == "reserved" and by not in ("pool", "stream", *stacks):
+    if measure == "reserved" and not is_of_parts(by) and by not in stacks:
         more = f", or by who asked for it ({', '.join(stacks)})" if stacks else ""
         raise UsageError(f"reserved memory is grouped by pool or stream{more}, not by {by}")
     return by

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.code.plumbing import LIBRARY, file_rank
-from memreplay.analysis.groups.kinds import BEFORE_RECORDING
+from memreplay.analysis.groups.ways.base import BEFORE_RECORDING
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot

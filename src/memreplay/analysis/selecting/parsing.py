@@ -11,7 +11,7 @@ import re
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.errors import UsageError
 from memreplay.io.limits import Limits
-from memreplay.snapshot.model import MEASURES, WAYS, By, MeasureName, Moment, When
+from memreplay.snapshot.model import MEASURES, By, MeasureName, Moment, When
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
 _EVENT = r"\d{1,15}"
@@ -74,12 +74,16 @@ def parse_fraction(text: str) -> float:
 
 def parse_ways(text: str) -> By:
     """`stack`, `file`, … or several, each once: `category,file`."""
-    # With dashes, as in names of options, too.
-    ways = [way.strip().replace("-", "_") for way in text.split(",")]
-    for way in ways:
-        if way not in WAYS:
-            raise UsageError(f"{way!r} is not one of {', '.join(WAYS)}")
-    return ",".join(dict.fromkeys(ways))
+    from memreplay.analysis.groups.ways import ways_of  # late: most starts name none
+
+    return ",".join(ways_of(text))
+
+
+def way_names() -> tuple[str, ...]:
+    """The names of all ways to group."""
+    from memreplay.analysis.groups.ways import WAYS  # late: a shell completes them
+
+    return tuple(WAYS)
 
 
 def parse_measures(text: str) -> tuple[MeasureName, ...]:

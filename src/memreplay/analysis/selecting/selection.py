@@ -13,10 +13,11 @@ from memreplay.analysis.selecting.parsing import (
     parse_stream,
     parse_ways,
     parse_when,
+    way_names,
 )
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt
-from memreplay.snapshot.model import MEASURES, WAYS, By, MeasureName, When
+from memreplay.snapshot.model import MEASURES, By, MeasureName, When
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ Measures = Annotated[
         "NAME[,NAME]",
         flag="--measure",
         parse=parse_measures,
-        among=MEASURES,
+        among=lambda: MEASURES,
         joined=True,
     ),
 ]
@@ -185,7 +186,7 @@ class Selection(Record, frozen=True):
             " memreplay help numbers lists all.",
             "WAY[,WAY...]",
             parse=parse_ways,
-            among=WAYS,
+            among=way_names,
             brief="Group by stack, file, module, category, … or several.",
         ),
     ] = None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from memreplay.analysis.groups.dimensions import NO_SIZE
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways import is_of_parts
+from memreplay.analysis.groups.ways.blocks import NO_SIZE, BySize, ByStream
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
@@ -185,11 +186,11 @@ def _group(usage: Usage, grouper: Grouper, row: _Row, whole: int) -> AllocationG
     """One group, named; by pool, stream or size alone with what these are."""
     group = grouper.group(usage, row.name, row.bytes, row.made, whole)
     alone: dict[str, Any] = {}
-    if grouper.by == "size":
+    if grouper.by == BySize.name:
         alone["min_bytes"], alone["max_bytes"] = _size_range(row.name)
-    elif grouper.by in ("pool", "stream"):
+    elif is_of_parts(grouper.by):
         key = usage.replay.classes(grouper.by).keys()[row.name]
-        alone[grouper.by] = key if grouper.by == "stream" else usage.replay.pool_of(key)
+        alone[grouper.by] = key if grouper.by == ByStream.name else usage.replay.pool_of(key)
     return AllocationGroup(**asdict(group), **alone, **_means(row))
 
 

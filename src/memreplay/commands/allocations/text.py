@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memreplay.analysis.groups.ways import title_of
 from memreplay.commands.allocations.result import (
     AllocationGroup,
     AllocationsReport,
@@ -27,7 +28,7 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.holders import group_row, share, title_of, told_apart
+from memreplay.render.holders import group_row, share, told_apart
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import (

@@ -30,8 +30,8 @@ from memreplay.analysis.comparing.sides import (
     keep_common_frames,
     other_ranges,
 )
-from memreplay.analysis.groups.grouping import ways_of
-from memreplay.analysis.groups.kinds import NOTED, WITHOUT_FRAMES, CategoriesSource
+from memreplay.analysis.groups.kinds import CategoriesSource
+from memreplay.analysis.groups.ways import WAYS, ways_of
 from memreplay.analysis.selecting.answering import as_snapshot, takes
 from memreplay.analysis.selecting.choice import device_pairs, fitting_by
 from memreplay.analysis.selecting.selection import OUTPUT, At, Selection
@@ -113,7 +113,7 @@ def diff_report(
         )
     kept: FramesKept = "all"
     fewer = ""
-    if not WITHOUT_FRAMES.issuperset(ways_of(by)) and source != "recorded":
+    if any(WAYS[way].of_stacks for way in ways_of(by)) and source != "recorded":
         kept, fewer = keep_common_frames(before, after)
     scope = Scope(selection.measure, when, pool=selection.pool, stream=selection.stream)
     fold = by == "stack" and not options.exact and not options.all_frames
@@ -158,7 +158,7 @@ def _unknown(*sides: ComparedSide) -> tuple[int, ...]:
 def _source(base: Snapshot, new: Snapshot, by: By) -> CategoriesSource | None:
     """Where the groups of both come from: what one of the two alone has is compared with
     nothing. None for groups that need no guess."""
-    if not NOTED.intersection(ways_of(by)):
+    if not any(WAYS[way].recorded for way in ways_of(by)):
         return None
     return "guessed" if None in (base.recorded, new.recorded) else "recorded"
 

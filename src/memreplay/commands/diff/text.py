@@ -8,7 +8,8 @@ from memreplay.analysis.categories.rules import NOT_TOLD_APART
 from memreplay.analysis.code.naming import name_of_stack
 from memreplay.analysis.comparing.records import CategoryChange, DiffRow, Side, Status
 from memreplay.analysis.comparing.sides import PHASE_WORDS
-from memreplay.analysis.groups.kinds import BEFORE_RECORDING
+from memreplay.analysis.groups.ways import noun_of, title_of
+from memreplay.analysis.groups.ways.base import BEFORE_RECORDING
 from memreplay.commands.at.text import when_words
 from memreplay.commands.diff.result import DeviceDiff, DiffReport, PhaseDiff
 from memreplay.render.document import (
@@ -24,7 +25,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.frames import fewer_words
-from memreplay.render.holders import coded_row, title_of, told_apart
+from memreplay.render.holders import coded_row, told_apart
 from memreplay.render.places import in_place, place_words
 from memreplay.render.ranges import ranges_words
 from memreplay.render.reasons import notes_of
@@ -41,8 +42,6 @@ UNTOLD = (
     "one of the two doesn't tell apart what was there before its recording began, so categories may"
     " differ although the program is the same; record from the start to compare them"
 )
-# What a row is of that is of several.
-_GROUPS = {"stack": "code path", "line": "line", "innermost": "line", "file": "file"}
 LEAST_OF_THE_CHANGE = 0.02  # for a category to be in the first line
 _ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
 
@@ -254,7 +253,7 @@ def _merged(row: DiffRow, by: By) -> Below:
     if row.below and row.frames:
         words.append("in what it calls")
     if row.frames and max(row.base_groups, row.new_groups) > 1:
-        what = _GROUPS.get(by, "group")
+        what = noun_of(by)
         if row.base_groups and row.new_groups and row.base_groups != row.new_groups:
             words.append(f"{count(row.base_groups)} -> {counted(row.new_groups, what)}")
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.analysis.groups.grouping import pool_label, stream_label
+from memreplay.analysis.groups.ways.blocks import pool_label, stream_label
 from memreplay.commands.fragmentation.result import (
     DeviceFragmentation,
     FragmentationReport,

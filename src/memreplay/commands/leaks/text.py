@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from memreplay.analysis.groups.ways import title_of
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.leaks.trained import is_state
 from memreplay.commands.steps.text import guess_notes, source_words
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.filters import filter_pairs
-from memreplay.render.holders import coded_row, title_of, told_apart
+from memreplay.render.holders import coded_row, told_apart
 from memreplay.render.reasons import notes_of
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, duration, signed_size, size

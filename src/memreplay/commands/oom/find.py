@@ -12,6 +12,7 @@ from memreplay.analysis.groups.asking import asker_of
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
+from memreplay.analysis.groups.ways import WAYS, is_of_parts
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Selection, TotalMemory
@@ -87,7 +88,7 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
     by, number = selection.by or "stack", options.number
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     # What blocks goes by code: a pool or stream is where it lies.
-    pinning = Grouper(snap, "stack", fold=selection.fold) if by in ("pool", "stream") else grouper
+    pinning = Grouper(snap, "stack", fold=selection.fold) if is_of_parts(by) else grouper
     groupers = _Groupers(grouper, pinning, selection.top)
     devices = tuple(
         _device(snap, snap.replay(device), groupers, options, strict=selection.strict)
@@ -324,7 +325,7 @@ class _Telling:
 
     def _largest(self, event: int) -> tuple[Grouper, int]:
         """The group that holds most then, by its number; -1 if groups are of no code."""
-        if {"pool", "stream", "size"} & set(self.grouper.ways):
+        if any(WAYS[way].of_blocks for way in self.grouper.ways):
             return self.grouper, -1
         numbers, *_ = self.grouper.keyed_groups(self.active, event, 1)
         return self.grouper, numbers[0] if numbers else -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.groups.ways import is_of_parts
 from memreplay.analysis.trust.trust import NOT_RECORDED
 from memreplay.commands.oom.result import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
@@ -210,7 +211,7 @@ def _detail(oom: Oom, device: DeviceOoms, by: By, all_frames: bool) -> list[Bloc
     if oom.pins and oom.cause != "request_too_large":
         rest = oom.pins_rest_bytes, oom.pins_rest_count
         more = oom.pins_total - len(oom.pins)
-        code = "stack" if by in ("pool", "stream") else by
+        code = "stack" if is_of_parts(by) else by
         blocks.append(
             blockers_table(oom.pins, more, rest, oom.pinned_bytes, code, all_frames=all_frames)
         )

@@ -297,7 +297,7 @@ class Value(_ParamType):
         done, comma, begun = incomplete.rpartition(",")
         return [
             CompletionItem(done + comma + one)
-            for one in self.field.opt.among
+            for one in self.field.opt.among()
             if one.lower().startswith(begun.lower())
         ]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from memreplay.analysis.groups.grouping import Grouper, part_label
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways.blocks import part_label
 from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages, fitting_by

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple, cast
 
+from memreplay.analysis.groups.ways import title_of
 from memreplay.analysis.moments.records import OutOfMemory
 from memreplay.commands.timeline.axis import Axis
 from memreplay.commands.timeline.result import Marks, Series, TimelineReport
@@ -28,7 +29,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.fit import cell_width, cut_right
 from memreplay.render.headline import moment_phrases
-from memreplay.render.holders import group_row, share, title_of, told_apart
+from memreplay.render.holders import group_row, share, told_apart
 from memreplay.render.layout import MIN_WIDTH
 from memreplay.render.reasons import reason_notes
 from memreplay.render.trust import trust_label

@@ -6,8 +6,8 @@ from array import array
 from typing import TYPE_CHECKING
 
 import memreplay._core as _core
-from memreplay.analysis.groups.dimensions import pool_label
 from memreplay.analysis.groups.kinds import categories_source
+from memreplay.analysis.groups.ways.blocks import pool_label
 from memreplay.render.units import count, counted, duration
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ class TreeRows:
             return dimensions.label(self.usage, "stack", _groups.NO_STACK).text
         if ids[0] == _groups.CALL_CARRIED:
             return dimensions.label(self.usage, "stack", _groups.CARRIED).text
-        return dimensions.call_label(ids, level, inverted=self.inverted)
+        return self.grouper.known.call_label(ids, level, inverted=self.inverted)
 
     def line(self, row: int) -> Line:
         if row == len(self.visible):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.groups.dimensions import pool_label, stream_label
 from memreplay.analysis.groups.mapped import pool_of
+from memreplay.analysis.groups.ways.blocks import pool_label, stream_label
 from memreplay.engine.query import _blockmap
 from memreplay.explore.rows.row import FIRST_ROWS, MOST_ROWS, Line, Shown, frame_texts
 from memreplay.render.units import count, counted, size

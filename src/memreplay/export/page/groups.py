@@ -8,21 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import asdict
 
-import memreplay._core as _core
-from memreplay.analysis.annotations.spans import spans
-from memreplay.analysis.categories.rules import UNKNOWN
-from memreplay.analysis.groups.dimensions import (
-    NO_MODULE,
-    OUTSIDE,
-    pool_label,
-    size_label,
-    stream_label,
-)
-from memreplay.analysis.groups.kinds import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.ways import WAYS, blocked_title_of, title_of
+from memreplay.analysis.groups.ways.base import STACK, Way
+from memreplay.analysis.groups.ways.blocks import ByPart, BySize, size_label
 from memreplay.export.page.records import PageGroups
 from memreplay.render.blocks import place_words
 from memreplay.render.holders import coded_row, told_apart
-from memreplay.snapshot.model import WAYS, Coded, Label
+from memreplay.snapshot.model import Coded, Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,17 +27,7 @@ if TYPE_CHECKING:
     from memreplay.export.page.coding import Columns
     from memreplay.export.page.lives import Lives
     from memreplay.export.page.texts import Texts
-    from memreplay.snapshot.model import Way
     from memreplay.snapshot.replay import Replay
-
-# What stands for allocations of which a way says nothing.
-_NOTHING = {BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE, NO_MODULE, UNKNOWN} | {
-    "(no compile_context)",
-    "(no user_metadata)",
-    pool_label(None),
-    stream_label(None),
-}
-
 
 _MOST_TOGETHER = 1 << 22  # of what several ways say at once
 
@@ -70,58 +52,45 @@ class Grouping:
         allocated. The columns are those that say of each allocation its pool and stream."""
         if not len(self._those.begin):
             return ()
+        parts = {"pool": (self._those.pool, pool), "stream": (self._those.stream, stream)}
         found: list[PageGroups | None] = []
-        for way in WAYS:
-            if way == "size":
-                found.append(self._sizes())
-            elif way == "pool":
-                pools = map(self._replay.pool_of, self._replay.classes("pool").keys())
-                names = list(map(pool_label, pools))
-                found.append(self._classes(way, names, self._those.pool, pool))
-            elif way == "stream":
-                names = list(map(stream_label, self._replay.classes("stream").keys()))
-                found.append(self._classes(way, names, self._those.stream, stream))
+        for way in map(self._dimensions.way, WAYS):
+            if isinstance(way, BySize):
+                found.append(self._sizes(way))
+            elif isinstance(way, ByPart):
+                found.append(self._parts(way, *parts[way.name]))
             else:
                 found.append(self._keyed(way))
         return tuple(one for one in found if one is not None)
 
-    def _sizes(self) -> PageGroups:
+    def _sizes(self, way: BySize) -> PageGroups:
         largest = max(int(self._those.block.max()), int(self._those.requested.max()))
         names = (size_label(bits) for bits in range(largest.bit_length() + 1))
-        return PageGroups(way="size", lines=self._plain(names), of_stacks=None, of_lives=None)
+        return _page_groups(way, self._plain(names), None, None)
 
-    def _classes(
-        self, way: Way, names: list[str], numbers: NDArray[np.int32], column: CodedColumn
+    def _parts(
+        self, way: ByPart, numbers: NDArray[np.int32], column: CodedColumn
     ) -> PageGroups | None:
         """Pools or streams: allocations have their numbers already."""
-        if {names[one] for one in _numbered(numbers)[0].tolist()} <= _NOTHING:
+        names = way.labels(self._replay)
+        if {names[one] for one in _numbered(numbers)[0].tolist()} <= way.nothing:
             return None
-        return PageGroups(way=way, lines=self._plain(names), of_stacks=None, of_lives=column)
+        return _page_groups(way, self._plain(names), None, column)
 
     def _keyed(self, way: Way) -> PageGroups | None:
-        if way == "annotation" and not spans(self._dimensions.snap, self._replay):
+        if way.says_nothing(self._replay):
             return None
-        if way in ("compile_context", "user_metadata") and self._absent(way):
-            return None
-        keys = self._dimensions.keys(self._usage, way)
+        keys = self._dimensions.keys(self._usage, way.name)
         groups, numbers = self._of_stacks(keys) or self._of_lives(keys)
         names = np.asarray(keys.names())[groups].tolist()
-        labels = [self._dimensions.label(self._usage, way, name) for name in names]
-        if way != "stack" and {one.text for one in labels} <= _NOTHING:
+        labels = [way.label(self._usage, name) for name in names]
+        if way.code != STACK and {one.text for one in labels} <= way.nothing:
             return None
         column = self._columns.add(numbers)
         by_stack = keys.of_stacks() is not None
-        return PageGroups(
-            way=way,
-            lines=self._lines(way, labels),
-            of_stacks=column if by_stack else None,
-            of_lives=None if by_stack else column,
-        )
-
-    def _absent(self, column: str) -> bool:
-        """Whether no event of the file has anything there."""
-        found = self._replay.column(column)
-        return isinstance(found, int) and found & _core.ABSENT_ID == _core.ABSENT_ID
+        lines = self._lines(way.name, labels)
+        of_stacks, of_lives = (column, None) if by_stack else (None, column)
+        return _page_groups(way, lines, of_stacks, of_lives)
 
     def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
         """The groups that allocations are in, and of each stack, as lives number them, which of
@@ -174,7 +143,7 @@ class Grouping:
     def _plain(self, names: Iterable[str]) -> tuple[tuple[int, ...], ...]:
         return tuple((self._texts.place(name),) for name in names)
 
-    def _lines(self, way: Way, labels: list[Label]) -> tuple[tuple[int, ...], ...]:
+    def _lines(self, way: str, labels: list[Label]) -> tuple[tuple[int, ...], ...]:
         named = [_named(label) for label in labels]
         rows = told_apart([coded_row((), one, way, all_frames=False) for one in named], named)
         place = self._texts.place
@@ -182,6 +151,23 @@ class Grouping:
             (place(place_words(row.cells[-1])), *(place(place_words(one)) for one, _ in row.below))
             for row in rows
         )
+
+
+def _page_groups(
+    way: Way,
+    lines: tuple[tuple[int, ...], ...],
+    of_stacks: CodedColumn | None,
+    of_lives: CodedColumn | None,
+) -> PageGroups:
+    return PageGroups(
+        way=way.name,
+        title=title_of(way.name),
+        blocked_title=blocked_title_of(way.name),
+        of_one=way.of_one,
+        lines=lines,
+        of_stacks=of_stacks,
+        of_lives=of_lives,
+    )
 
 
 def _numbered(found: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -11,6 +11,7 @@ from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.trust.trust import verdict
 from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact
@@ -61,12 +62,12 @@ def page_data(
     commands read the same of the file.
     """
     columns, texts = Columns(sum(snap.events_by_device.values())), Texts()
-    dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=True)
+    dimensions = Dimensions(Known(snap, DEFAULT_RULES if rules is None else rules, fold=True))
     frames, stacks = snap.frames, snap.stacks
     used, places = np.unique(np.concatenate([frames.function, frames.file]), return_inverse=True)
     known = np.array([texts.place(snap.native.string(int(one))) for one in used], dtype=np.int64)
     places = known[places] if len(used) else places
-    rank = np.frombuffer(dimensions.file_rank, dtype=np.uint8)
+    rank = np.frombuffer(dimensions.known.file_rank, dtype=np.uint8)
     code = rank[frames.file] <= LIBRARY if len(frames) else np.zeros(0, dtype=bool)
     coded = {
         "frame_function": columns.add(places[: len(frames)]),

@@ -6,7 +6,7 @@ from typing import Literal
 
 from memreplay.export.page.coding import Coded
 from memreplay.render.blocks import NoteBlock, ReportBlock
-from memreplay.snapshot.model import MeasureName, Way
+from memreplay.snapshot.model import MeasureName
 from memreplay.snapshot.record import Record
 
 
@@ -49,7 +49,14 @@ class PageSpan(Record, frozen=True):
 class PageGroups(Record, frozen=True, kw_only=True):
     """The groups of a device by one way."""
 
-    way: Way
+    way: str
+    """Its name, as after `--by`."""
+    title: str
+    """The heading of a column of its groups."""
+    blocked_title: str
+    """The same of who blocks free memory."""
+    of_one: bool
+    """Whether it is said of each single allocation."""
     lines: tuple[tuple[int, ...], ...]
     """Of each group the lines that it is called by, as places in `texts`: its name, and for stacks
     the callers below it, as `memreplay peak` shows them."""

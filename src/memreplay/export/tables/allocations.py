@@ -9,15 +9,12 @@ import numpy as np
 
 import memreplay._core as _core
 from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.groups.ways import WAYS
+from memreplay.analysis.groups.ways.base import Known
 from memreplay.export.tables.arrow import texts, words_array
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.callers import Callers
-from memreplay.export.tables.ways import (
-    WayColumn,
-    category_column,
-    module_column,
-    phase_column,
-)
+from memreplay.export.tables.ways import WayColumn
 from memreplay.export.tables.words import Words, pool_words
 from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.columns import view
@@ -42,14 +39,12 @@ def allocation_batches(
 ) -> Iterator[dict[str, Any]]:
     """Columns by name, a batch at a time: of each device the carried blocks, then the
     allocations in the order of their events. `flat` has who allocated in columns of its own."""
-    dimensions = Dimensions(snap, rules)
+    dimensions = Dimensions(Known(snap, rules))
     words = _Spelled(
         states=words_array(STATES),
         pools=pool_words(snap),
         ways={
-            "category": category_column(snap, dimensions),
-            "phase": phase_column(snap, dimensions),
-            "module": module_column(snap, dimensions),
+            name: WayColumn(snap, dimensions, name) for name, way in WAYS.items() if way.recorded
         },
         callers=Callers(snap, dimensions) if flat else None,
     )

@@ -8,7 +8,8 @@ import numpy as np
 
 from memreplay.analysis.code.naming import name_of_frame
 from memreplay.analysis.code.plumbing import USER
-from memreplay.export.tables.ways import NO_FRAME, group_numbers
+from memreplay.analysis.groups.ways.code import STACKLESS
+from memreplay.export.tables.ways import group_numbers
 from memreplay.export.tables.words import Words, string_words
 from memreplay.snapshot.arrow_columns import numbers
 from memreplay.snapshot.model import Frame
@@ -31,7 +32,7 @@ class Callers:
         frames = snap.frames
         self.functions = Words(self._function, frames.function)
         self.files = string_words(snap, frames.file)
-        rank = np.frombuffer(dimensions.file_rank, dtype=np.uint8)
+        rank = np.frombuffer(dimensions.known.file_rank, dtype=np.uint8)
         self.is_user = rank[frames.file] == USER if len(frames) else np.zeros(0, dtype=bool)
         self.has_file, self.has_line = self._places()
 
@@ -59,7 +60,7 @@ class Callers:
     ) -> dict[str, Any]:
         """The columns of these allocations (events), or of these carried blocks."""
         frame = self._names_of(self.dimensions.keys(usage, "line"), events, blocks)
-        missing = np.isin(frame, np.array(NO_FRAME, dtype=np.uint64))
+        missing = np.isin(frame, np.array(STACKLESS, dtype=np.uint64))
         at = np.where(missing, 0, frame).astype(np.int64)
         frames = self.snap.frames
         if len(frames):

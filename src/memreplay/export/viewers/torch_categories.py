@@ -9,6 +9,7 @@ import numpy as np
 import memreplay._core as _core
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
@@ -83,7 +84,8 @@ def category_events(snap: Snapshot, selection: Selection) -> CategoryEvents:
         raise UsageError(f"it can only hold one device: give --device; this snapshot has: {there}")
     (usage,) = chosen_usages(snap, selection)
     replay, native = usage.replay, usage.native
-    dimensions = Dimensions(snap, DEFAULT_RULES if selection.rules is None else selection.rules)
+    rules = DEFAULT_RULES if selection.rules is None else selection.rules
+    dimensions = Dimensions(Known(snap, rules))
     keys = dimensions.keys(usage, "category")
     allocs = np.flatnonzero(np.asarray(native.counted()))
     blocks = np.flatnonzero(np.asarray(native.carried_ends()) != _UNCOUNTED)

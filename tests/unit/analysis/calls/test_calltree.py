@@ -48,9 +48,7 @@ def slow(
     ):
         ids = snap.native.stack(stack)  # the innermost is the first
         ids = ids if options.inverted else ids[::-1]
-        path = tuple(
-            i for i in ids if options.whole_stacks or not grouper.dimensions.is_plumbing(i)
-        )
+        path = tuple(i for i in ids if options.whole_stacks or not grouper.known.is_plumbing(i))
         if not stack:
             path = (BEFORE if begin == -1 else WITHOUT,)
         elif not path:

@@ -35,7 +35,7 @@ def passing(snapshot: Any, kept: Any = "all") -> list[bool]:
     events = [i for i, e in enumerate(oracle.trace_of(snapshot, 0)) if e["action"] == "alloc"]
     numbers, _ = keys.numbers(array("q", events), array("q"))
     names = memoryview(keys.names())
-    return [grouper.dimensions.rules.name(names[one]) == "passing" for one in memoryview(numbers)]
+    return [grouper.known.rules.name(names[one]) == "passing" for one in memoryview(numbers)]
 
 
 def test_state_stays_and_temporaries_go() -> None:

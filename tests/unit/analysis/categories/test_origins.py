@@ -53,7 +53,7 @@ def origins(snapshot: Any) -> list[str | None]:
     events = [i for i, e in enumerate(oracle.trace_of(snapshot, 0)) if e["action"] == "alloc"]
     numbers, _ = keys.numbers(array("q", events), array("q"))
     names = memoryview(keys.names())
-    called = [grouper.dimensions.rules.name(names[one]) for one in memoryview(numbers)]
+    called = [grouper.known.rules.name(names[one]) for one in memoryview(numbers)]
     return [None if one == "unknown" else one for one in called]
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import Rule
-from memreplay.analysis.groups.grouping import Grouper, ways_of
-from memreplay.errors import UsageError
-from memreplay.snapshot.model import WAYS
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.ways import WAYS
 from tests import build, oracle
 from tests.build import START_US, SnapshotBuilder
 from tests.strategies import traces
@@ -221,12 +220,6 @@ def test_of_two_ways_with_frames_the_last_has_them() -> None:
     snap = opened(rich())
     found, _, _ = Grouper(snap, "innermost,file").groups(snap.replay().measure(), 1, 0)
     assert "/r/gpt/mlp.py" in [group.frames[0].file for group in found if group.frames]
-
-
-def test_ways() -> None:
-    assert ways_of("category, file,category") == ("category", "file")
-    with pytest.raises(UsageError, match="cannot group by 'colour'; there are: stack, "):
-        ways_of("file,colour")
 
 
 def test_rules_of_one_name_are_one_category() -> None:

@@ -13,11 +13,12 @@ from msgspec import UNSET
 import memreplay as mr
 from memreplay.analysis.categories.rules import Rule
 from memreplay.analysis.code.plumbing import ranks
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.result import AllocationGroup, AllocationSums, DeviceAllocations
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import WAYS, AllocationsSort, Frame, MeasureName, Moment
+from memreplay.snapshot.model import AllocationsSort, Frame, MeasureName, Moment
 from memreplay.snapshot.replay import Usage
 from tests import build, oracle
 from tests import oracle_allocations as slow
@@ -184,7 +185,7 @@ def test_any_trace_equals_the_oracle(
 @given(
     traces(),
     st.sampled_from(["requested", "active"]),
-    st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True).map(",".join),
+    st.lists(st.sampled_from([*WAYS]), min_size=1, max_size=3, unique=True).map(",".join),
     st.integers(0, 1),
 )
 def test_any_way_or_several_equals_the_oracle(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.app import app
 from memreplay.errors import install_command
-from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB
 from tests.build import SnapshotBuilder

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.app import app
-from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB
 from tests.unit.commands.oom.test_find import KEEP, fail, machine, scattered

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.groups.dimensions import OUTSIDE
-from memreplay.analysis.groups.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, part_label
+from memreplay.analysis.groups.ways.base import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.groups.ways.blocks import part_label
+from memreplay.analysis.groups.ways.texts import OUTSIDE
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.steps.find import steps_report
 from memreplay.snapshot.model import MEASURES, By, Frame, MeasureName

@@ -17,6 +17,7 @@ import memreplay._core as _core
 from memreplay.analysis.code.operators import backward_of, operator_of
 from memreplay.analysis.code.plumbing import LIBRARY, file_rank, ranks
 from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.groups.ways.base import Known
 from memreplay.engine.query import _groups
 from memreplay.engine.query._groups import CARRIED, NO_STACK, Keys
 from memreplay.engine.replay import _timeline
@@ -250,7 +251,7 @@ def test_stacks_that_look_alike_are_one_group(stacks: list[list[FrameSpec]]) -> 
         builder.alloc(i << 9, 1 << i, frames=frames)
     snap = mr.open(build.dump(builder.build()))
     asked = Asked(snap, 0)
-    keys = Dimensions(snap, fold=True).keys(snap.replay(0).measure(), "stack")
+    keys = Dimensions(Known(snap, fold=True)).keys(snap.replay(0).measure(), "stack")
     found, total, whole, count = keys.sums(asked.measure.live(len(stacks) - 1), asked.measure, 0)
     mine: dict[str, int] = {}
     for i, frames in enumerate(stacks):

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.export.page.groups import _NOTHING
+from memreplay.analysis.groups.ways import WAYS
 from memreplay.render.blocks import place_words
 from memreplay.render.holders import coded_row
-from memreplay.snapshot.model import WAYS, Group, MeasureName, Way
+from memreplay.snapshot.model import Group, MeasureName
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import SNAPSHOTS
@@ -29,7 +29,7 @@ MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
 Held = list[tuple[int, int, tuple[str, ...]]]
 
 
-def held(page: Read, way: Way, event: int, measure: MeasureName) -> Held | None:
+def held(page: Read, way: str, event: int, measure: MeasureName) -> Held | None:
     """(bytes, count, lines) of each group after an event; None where the page has no such way."""
     (device,) = page.data.devices
     groups = next((one for one in device.groups if one.way == way), None)
@@ -46,14 +46,14 @@ def held(page: Read, way: Way, event: int, measure: MeasureName) -> Held | None:
     return sorted((n_bytes[one], count[one], lines[one]) for one in count)
 
 
-def wanted(snap: mr.Snapshot, way: Way, event: int, measure: MeasureName, rules: Any) -> Held:
+def wanted(snap: mr.Snapshot, way: str, event: int, measure: MeasureName, rules: Any) -> Held:
     """The same of the engine, with the lines of a table."""
     usage = snap.replay(snap.devices[0]).measure(measure)
     found = Grouper(snap, way, rules, fold=True).groups(usage, event + usage.replay.first_event, 0)
     return sorted((one.bytes, one.count, lines_of(one, way)) for one in found[0])
 
 
-def lines_of(group: Group, way: Way) -> tuple[str, ...]:
+def lines_of(group: Group, way: str) -> tuple[str, ...]:
     row = coded_row((), group, way, all_frames=False)
     return (place_words(row.cells[-1]), *(place_words(one) for one, _ in row.below))
 
@@ -70,7 +70,7 @@ def check(
         theirs = wanted(snap, way, event, measure, rules)
         if mine is None:
             # Behind what stands for none it may say how to learn more.
-            assert all(lines[0].startswith(tuple(_NOTHING)) for _, _, lines in theirs), way
+            assert all(lines[0].startswith(tuple(WAYS[way].nothing)) for _, _, lines in theirs), way
             continue
         assert [one[:2] for one in mine] == [one[:2] for one in theirs]
         # Where two look alike, a page says below them what tells them apart.

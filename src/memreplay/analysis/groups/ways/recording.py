@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Literal
 
-from memreplay.analysis.categories.rules import UNKNOWN, Rule, RuleSet
+from memreplay.analysis.categories.rules import UNKNOWN, RuleSet
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
+Noted = Literal["category", "phase", "module"]
 NOTED = 1 << 8  # the name of the first noted category: below are those of rules
 PLACES = {"category": 0, "phase": 1, "module": 2}
 
@@ -27,20 +28,20 @@ class Recording:
 
     def __init__(self, snap: Snapshot, rules: RuleSet) -> None:
         assert snap.recorded is not None
-        self.snap, self.recorded, self.own = snap, snap.recorded, rules.own
+        self.recorded, self.own = snap.recorded, rules.own
         self.names: dict[str, Sequence[str]] = {
             "category": self.recorded.categories,
             "phase": self.recorded.phases,
             "module": self.recorded.modules,
         }
 
-    def name(self, by: Literal["category", "phase", "module"], number: int) -> str:
+    def name(self, by: Noted, number: int) -> str:
         """What a group of `keys` is called."""
         names = self.names[by]
         found = names[number] if number < len(names) else UNKNOWN
         return found or ("" if by == "module" else UNKNOWN)
 
-    def _first(self, by: Literal["category", "phase", "module"]) -> NDArray[np.uint32]:
+    def _first(self, by: Noted) -> NDArray[np.uint32]:
         """Of each number, and of one past the last, the first that is called the same: modules of
         one type in one place may be."""
         import numpy as np
@@ -49,7 +50,7 @@ class Recording:
         names = (self.name(by, number) for number in range(len(self.names[by]) + 1))
         return np.array([first.setdefault(name, i) for i, name in enumerate(names)], dtype="u4")
 
-    def keys(self, replay: Replay, by: Literal["category", "phase", "module"]) -> Keys:
+    def keys(self, replay: Replay, by: Noted) -> Keys:
         """The groups by what was noted; what is not known has a number past the last."""
         import numpy as np
 
@@ -62,9 +63,7 @@ class Recording:
         )
         return _groups.row_keys(replay.native, of_events.data, of_carried.data)
 
-    def categories(
-        self, replay: Replay, dimensions: Callable[[Snapshot, tuple[Rule, ...]], Guesses]
-    ) -> Keys:
+    def categories(self, replay: Replay, by_own_rules: Callable[[Replay], Keys]) -> Keys:
         """The groups by category: by the rules that people have given, the first that holds; else
         by what was noted."""
         noted = self.keys(replay, "category")
@@ -72,7 +71,7 @@ class Recording:
         noted = _groups.renamed(noted, names)
         if not self.own:
             return noted
-        by_rule = dimensions(self.snap, self.own).of_rules(replay.measure("requested"))
+        by_rule = by_own_rules(replay)
         both = _groups.pair(by_rule, noted)
         both.meet()
         first = memoryview(by_rule.names()).tolist()
@@ -98,14 +97,3 @@ class Recording:
     def category(self, name: int) -> str:
         """What a group of `categories` is called."""
         return self.own[name].name if name < NOTED else self.name("category", name - NOTED)
-
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    from memreplay.snapshot.replay import Usage
-
-    class Guesses(Protocol):
-        """Groups by rules."""
-
-        def of_rules(self, usage: Usage) -> Keys: ...

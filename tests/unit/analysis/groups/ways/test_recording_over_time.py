@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from memreplay.analysis.categories.rules import Rule
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.commands.timeline.find import timeline_report
-from memreplay.snapshot.model import Way
 from tests import oracle, views
 from tests.build import SnapshotBuilder
 from tests.noted import Kind, noted_of, noted_traces, with_notes
 
-PLACES: tuple[Way, ...] = ("category", "phase", "module")
+PLACES: tuple[str, ...] = ("category", "phase", "module")
 
 
-def expected(snapshot: Any, device: int, way: Way, event: int) -> dict[str, int]:
+def expected(snapshot: Any, device: int, way: str, event: int) -> dict[str, int]:
     """Bytes by what was noted, of what is live after an event."""
     column, before = noted_of(snapshot, device)
     found: Counter[str] = Counter()
@@ -32,7 +31,7 @@ def expected(snapshot: Any, device: int, way: Way, event: int) -> dict[str, int]
 
 
 @given(noted_traces(), st.sampled_from(PLACES), st.integers(-1, 25))
-def test_groups_at_a_moment(snapshot: Any, way: Way, event: int) -> None:
+def test_groups_at_a_moment(snapshot: Any, way: str, event: int) -> None:
     snap = views.opened(snapshot)
     for device in snap.devices:
         usage = snap.replay(device).measure()
@@ -42,7 +41,7 @@ def test_groups_at_a_moment(snapshot: Any, way: Way, event: int) -> None:
 
 
 @given(noted_traces(max_devices=1), st.sampled_from(PLACES), st.integers(0, 3))
-def test_groups_over_time(snapshot: Any, way: Way, top: int) -> None:
+def test_groups_over_time(snapshot: Any, way: str, top: int) -> None:
     snap = views.opened(snapshot)
     report = timeline_report(snap, by=way, top=top, points=1000, x="event")
     for series in report.devices:

@@ -1,0 +1,276 @@
+"""By the code that allocated: call stacks, and the frames, functions, files and modules in them."""
+
+from __future__ import annotations
+
+import posixpath
+from array import array
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+import memreplay._core as _core
+from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.analysis.code.late import Late
+from memreplay.analysis.code.operators import node_in, operator_in
+from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.groups.ways.base import (
+    BEFORE_RECORDING,
+    FILE,
+    FRAME,
+    FUNCTION,
+    NO_EVENTS,
+    NO_STACK,
+    STACK,
+    Known,
+    Numbered,
+    Way,
+)
+from memreplay.engine.query import _groups
+from memreplay.snapshot.model import Frame, Label
+
+if TYPE_CHECKING:
+    from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.replay import Replay, Usage
+
+MORE_STACKS = 'record with stacks="all" to name it'
+NO_MODULE = "(in no module's forward)"
+NO_MODULE_RAN = "(in no module)"
+FORWARD = Late(r"(?:^|\.)forward$")
+# PyTorch's own modules are plumbing, and yet say more than what calls them.
+MODULE_FILE = Late(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
+STACKLESS = (_groups.CARRIED, _groups.NO_STACK)
+
+
+class ByCode(Way):
+    """By something in the stack that allocated."""
+
+    def keys(self, usage: Usage) -> Keys:
+        known, replay = self.known, usage.replay
+        if known.fewer is not None:
+            return known.fewer.keys(replay, self.name, *known.ranks)
+        return _groups.stack_keys(replay.native, self.name, *known.ranks)
+
+    def label(self, usage: Usage, name: int) -> Label:
+        if name == _groups.CARRIED:
+            return Label(BEFORE_RECORDING if self.known.snap.has_events else NO_EVENTS)
+        if name == _groups.NO_STACK:
+            return Label(NO_STACK, note=MORE_STACKS if self.known.only_python else "")
+        return self.code_label(usage, name)
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        """What a group that has a stack is called."""
+        raise NotImplementedError
+
+    def key_of(self, usage: Usage, stack: int) -> int:
+        """The name of the group that a stack is in, where it asked for reserved memory."""
+        raise NotImplementedError
+
+
+class ByStack(ByCode):
+    """By the whole call stack."""
+
+    name = "stack"
+    help = "have the same call stack"
+    title = "allocated at, and its callers"
+    asked_title = "asked for at, and its callers"
+    blocked_title = "blocked by, and its callers"
+    noun = "code path"
+    code = STACK
+
+    def keys(self, usage: Usage) -> Keys:
+        known = self.known
+        if not known.fold or known.fewer is not None:
+            return super().keys(usage)
+        operators = self._operators()
+        return _groups.stack_keys(usage.replay.native, "shown", *known.ranks, operators)
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        return self.known.stack_label(name)
+
+    def key_of(self, usage: Usage, stack: int) -> int:
+        return stack
+
+    def _operators(self) -> array[int]:
+        """Of each frame the first that is of the same operator or node; ABSENT_ID of others."""
+        code = self.known.snap.code
+        names: dict[int, tuple[bool, str]] = {}
+        for i in code.names()[1]:
+            text = code.string(i)
+            node = node_in(text)
+            if node or (name := operator_in(text)):
+                names[i] = (True, node) if node else (False, name)
+        found = array("I", [_core.ABSENT_ID]) * code.frames
+        first: dict[tuple[bool, str], int] = {}
+        if names:
+            for frame, function in enumerate(code.functions()):
+                if function in names:
+                    key = names[function]
+                    found[frame] = first.setdefault(key, frame) | key[0] * _groups.NODE_BIT
+        return found
+
+
+class ByLine(ByCode):
+    """By the frame that a stack is put down to."""
+
+    name = "line"
+    help = "have a stack attributed to the same frame: the innermost of the user's own"
+    asked_title = "asked for by"
+    noun = "line"
+    code = FRAME
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        known = self.known
+        user = () if known.is_plumbing(name) else (0,)
+        return Label(known.frame_label(name), (known.snap.frame(name),), user)
+
+    def key_of(self, usage: Usage, stack: int) -> int:
+        return self.known.label_frame(usage, stack)
+
+
+class ByInnermost(ByLine):
+    """By the innermost frame, in whatever code."""
+
+    name = "innermost"
+    help = "have the same innermost frame, in whatever code"
+    title = "innermost frame"
+    asked_title = ""
+
+    def key_of(self, usage: Usage, stack: int) -> int:
+        return int(self.known.snap.code.stack(stack)[0])
+
+
+class ByFunction(ByCode):
+    """By the function of the frame that a stack is put down to."""
+
+    name = "function"
+    help = "have a stack attributed to the same function"
+    code = FUNCTION
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        text = self.known.snap.code.string(name)
+        return Label(text or "(no function)", (Frame(text, "", 0),))
+
+    def key_of(self, usage: Usage, stack: int) -> int:
+        return self.known.snap.code.frame(self.known.label_frame(usage, stack))[0]
+
+
+class ByFile(ByCode):
+    """By the file of the frame that a stack is put down to."""
+
+    name = "file"
+    help = "have a stack attributed to the same file"
+    noun = "file"
+    code = FILE
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        text = self.known.snap.code.string(name)
+        user = () if self.known.file_rank[name] > LIBRARY else (0,)
+        return Label(text or "(no file)", (Frame("", text, 0),), user)
+
+    def key_of(self, usage: Usage, stack: int) -> int:
+        return self.known.snap.code.frame(self.known.label_frame(usage, stack))[1]
+
+
+class ByDirectory(ByCode):
+    """By the folder of that file."""
+
+    name = "directory"
+    help = "have a stack attributed to files of the same folder"
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known)
+        self._files = ByFile(known)
+        self._named = Numbered()
+
+    def keys(self, usage: Usage) -> Keys:
+        files = self._files.keys(usage)
+        files.meet()
+        names = memoryview(files.names()).tolist()
+        string = self.known.snap.code.string
+        folders = [posixpath.dirname(string(one)) for one in names if one not in STACKLESS]
+        numbers = iter(self._named.numbers(usage.replay.device, folders))
+        found = [name if name in STACKLESS else next(numbers) for name in names]
+        return _groups.renamed(files, array("Q", found))
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        return Label(self._named.text(usage.replay.device, name) or "(no directory)")
+
+
+class ByModule(ByCode):
+    """By the module that an allocation belongs to: recorded, or told by `forward` functions."""
+
+    name = "module"
+    help = (
+        "belong to the same module, by name (`GPT.h.0.up`), where memreplay"
+        " [recorded](#recorded-or-guessed); else were made under the same `forward` functions, the"
+        " outermost first: by class where frames name it (`Gpt > Block > Linear`), whatever the"
+        " line, else by the calls (`model.py:78 > :58`); PyTorch's own modules are among them"
+    )
+    recorded = True
+    of_one = True
+    nothing = Way.nothing | {NO_MODULE, UNKNOWN}
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known)
+        self._paths: dict[int, Keys] = {}
+
+    def keys(self, usage: Usage) -> Keys:
+        known, replay = self.known, usage.replay
+        if known.recorded is not None:
+            return known.recorded.keys(replay, "module")
+        keys = self._paths[replay.device] = self._by_forward(replay)
+        return keys if known.fewer is None else known.fewer.module_keys(replay, keys, known.ranks)
+
+    def label(self, usage: Usage, name: int) -> Label:
+        if self.known.recorded is not None:
+            return Label(self.known.recorded.name("module", name) or NO_MODULE_RAN)
+        return super().label(usage, name)
+
+    def code_label(self, usage: Usage, name: int) -> Label:
+        """`Block > Attention`: classes where frames name them, else the calls: `m.py:1 > :2`."""
+        ids = self._paths[usage.replay.device].path(name)
+        if not ids:
+            return Label(NO_MODULE)
+        words: list[str] = []
+        frames: list[Frame] = []
+        for frame in map(self.known.snap.frame, ids):
+            if "." in frame.function:
+                words.append(frame.function.removesuffix(".forward"))
+                frames.append(replace(frame, line=0))
+            elif frames and frames[-1].line and frames[-1].file == frame.file:
+                words.append(f":{frame.line}")
+                frames.append(frame)
+            else:
+                line = f":{frame.line}" if frame.line else ""
+                words.append(posixpath.basename(frame.file) + line)
+                frames.append(frame)
+        inward = tuple(reversed(frames))
+        return Label(" > ".join(words), inward, tuple(range(len(inward))))
+
+    def column_text(self, usage: Usage, name: int) -> str | None:
+        text = self.label(usage, name).text
+        if self.known.recorded is not None:
+            return None if text in (NO_MODULE_RAN, UNKNOWN) else text
+        ran = name not in STACKLESS and self._paths[usage.replay.device].path(name)
+        return text if ran else None
+
+    def _by_forward(self, replay: Replay) -> Keys:
+        """By the modules' forward functions, the user's and those of PyTorch's own modules.
+
+        Where functions are named with their class, any line of one stands for it.
+        """
+        known, code = self.known, self.known.snap.code
+        files, functions = code.names()
+        forward = {i for i in functions if FORWARD.search(code.string(i))}
+        with_class = {i for i in forward if "." in code.string(i)}
+        modules = {
+            i for i in files if known.file_rank[i] <= LIBRARY or MODULE_FILE.search(code.string(i))
+        }
+        first: dict[tuple[int, int], int] = {}
+        found = array("I", [_core.ABSENT_ID]) * code.frames
+        for i in range(code.frames):
+            function, file, _ = code.frame(i)
+            if function in forward and file in modules:
+                stands = first.setdefault((function, file), i)
+                found[i] = stands if function in with_class else i
+        return _groups.stack_keys(replay.native, "modules", *known.ranks, found)
