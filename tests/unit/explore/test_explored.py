@@ -11,6 +11,9 @@ import memreplay as mr
 from memreplay.analysis.groups.ways import WAYS
 from memreplay.analysis.selecting.selection import Filters
 from memreplay.errors import UsageError
+from memreplay.explore.explored import Explored
+from memreplay.explore.look import Look
+from memreplay.explore.rows.groups import GroupRows
 from memreplay.snapshot.model import MEASURES, By
 from tests.unit.explore.files import FILES
 

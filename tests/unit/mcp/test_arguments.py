@@ -10,8 +10,8 @@ import pytest
 from msgspec import UNSET
 
 from memreplay.analysis.groups.ways import WAYS
-from memreplay.commands.mcp import arguments as asked
 from memreplay.errors import UsageError
+from memreplay.mcp import arguments as asked
 from memreplay.mcp.tools import TOOLS
 from memreplay.snapshot.model import MEASURES
 
