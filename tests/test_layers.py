@@ -271,6 +271,14 @@ def native_dependencies(package: Path) -> Iterator[str]:
                 yield module.at(line, f"native code imports {name}")
 
 
+def starred(package: Path) -> Iterator[str]:
+    """Imports of everything: nobody sees where a name comes from."""
+    for module in modules(package, ".py", ".pyx", ".pxd"):
+        for name, line, _ in imports(module):
+            if name.endswith(".*"):
+                yield module.at(line, f"imports {name}; name what is used")
+
+
 def impure(package: Path) -> Iterator[str]:
     for module in modules(package, ".py"):
         if module.top not in PURE:
@@ -348,6 +356,7 @@ PACKAGE_RULES = (
     against_the_layers,
     circles,
     native_dependencies,
+    starred,
     impure,
     heavy_at_load,
     handles,
@@ -440,6 +449,7 @@ PLANTED = [
         "from ..query cimport (\n    a)",
         "engine/replay/n.pxd:2: `engine.replay` imports",
     ),
+    ("engine/base/n.pxd", "from memreplay.engine.base.m cimport *", "n.pxd:2: imports memreplay"),
     ("_core.pyx", "import memreplay.snapshot", "_core.pyx:2: `_core` imports"),
     ("_core.pyx", "import numpy as np", "_core.pyx:2: native code imports numpy"),
     ("_core.pyx", "    cimport numpy", "_core.pyx:2: native code imports numpy"),

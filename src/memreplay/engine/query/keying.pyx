@@ -20,7 +20,7 @@ from memreplay.engine.base.hashmap cimport (
 from memreplay.engine.base.slim cimport slim_at, slim_free, slim_init, slim_set, slim_unset
 from memreplay.engine.replay.lives cimport NEVER, bytes_of
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport A_ALLOC, Carried, EMPTY_STACK, FrameKey
 
 
 cdef void keys_free(Keys* k) noexcept nogil:

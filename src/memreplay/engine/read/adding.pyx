@@ -11,7 +11,11 @@ from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
 from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_intern, spans_len
 from memreplay.engine.read.opening cimport open_row, open_trace
 from memreplay.engine.base.status cimport OK
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_KNOWN, A_LAST, A_NONE, A_OTHER, Annotation, Block, EXPANDABLE, Event, FrameKey,
+    HAS_ADDRESS, HAS_BLOCKS, HAS_FRAMES, HAS_REQUESTED, HAS_TOTAL, MAX_BYTES, STATES, Segment,
+    Trace, event_clear, push_event,
+)
 
 
 cdef int add_trace(Tables* t, int32_t device) noexcept nogil:

@@ -7,9 +7,15 @@ from libc.stdint cimport uint32_t
 from memreplay.engine.read.keys cimport role_of_value
 from memreplay.engine.read.stack cimport POSITION, values
 from memreplay.engine.read.tables cimport OPENED_BLOCKS, Segment, Tables
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    V_ANNOTATIONS, V_BLOCKS, V_ROOT, V_SEGMENT, V_SEGMENTS, V_SKIP_DICT, V_SKIP_LIST, V_STR,
+    V_TRACES, V_UNSET, is_dict, is_list,
+)
 from memreplay.engine.read.vm cimport VM
-from memreplay.engine.read.wrapped cimport *
+from memreplay.engine.read.wrapped cimport (
+    COUNTED, DEEPEST_WRAPPED, count_snapshot, forget_bare_list, make_unknown, may_wrap,
+    settle_snapshot, tells_snapshot,
+)
 
 
 cdef inline bint is_in_snapshot(VM* vm, size_t at) noexcept nogil:

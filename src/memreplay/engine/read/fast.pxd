@@ -22,12 +22,23 @@ from memreplay.engine.base.hashmap cimport (
     NONE32, Spans, hash_span, span_at, span_is, spans_find
 )
 from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
-from memreplay.engine.read.opcodes cimport *
-from memreplay.engine.read.keys cimport *
-from memreplay.engine.read.parts cimport *
+from memreplay.engine.read.opcodes cimport (
+    APPEND, APPENDS, BINGET, BININT, BININT1, BININT2, BINPUT, EMPTY_DICT, EMPTY_LIST, FRAME, LONG1,
+    LONG_BINGET, LONG_BINPUT, MARK, MEMOIZE, NEWFALSE, NEWTRUE, NONE, SETITEMS, SHORT_BINUNICODE,
+    TUPLE2,
+)
+from memreplay.engine.read.keys cimport (
+    K_ACTION, K_ADDR, K_CARRIED, K_COMPILE_CONTEXT, K_DEVICE_FREE, K_FRAMES, K_POOL_ID, K_SIZE,
+    K_STREAM, K_TIME_US, K_USER_METADATA, S_ACTION,
+)
+from memreplay.engine.read.parts cimport stack_id
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
-from memreplay.engine.read.tables cimport *
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event,
+)
+from memreplay.engine.read.value cimport (
+    V_EVENT, V_FRAME, V_FRAMES, V_PAIR, V_SKIP_DICT, V_SKIP_LIST, V_STACK, V_STR,
+)
 from memreplay.engine.read.vm cimport VM, RawStack
 
 cdef enum Fast:

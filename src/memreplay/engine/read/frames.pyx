@@ -7,21 +7,30 @@ itself, so that the compiler sees no reason to inline less of that.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from memreplay.engine.base.cursor cimport read_u32
-from memreplay.engine.read.fast cimport *
+from memreplay.engine.read.fast cimport (
+    FAST_FAIL, FAST_NO, FAST_ROOM, FAST_YES, RAW_LIMIT, ROOM, fast_follow, fast_frame_follows,
+    fast_get, fast_int, fast_put, fast_skip, fast_stack, is_get, is_put,
+)
 from memreplay.engine.base.growbuf cimport buf_reserve, push_bytes, push_item, push_u32
 from memreplay.engine.base.hashmap cimport (
     NONE32, Spans, hash_span, spans_add, spans_find, spans_intern
 )
-from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.keys cimport (
+    K_FILENAME, K_FX_NODE_NAME, K_FX_NODE_OP, K_FX_NODE_TARGET, K_LINE, K_NAME, S_EMPTY,
+    is_frame_key,
+)
 from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
-from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.opcodes cimport (
+    APPEND, APPENDS, BINGET, BINPUT, BINUNICODE, EMPTY_DICT, LONG_BINPUT, MARK, NONE, SETITEMS,
+    SHORT_BINUNICODE,
+)
 from memreplay.engine.read.parts cimport (
     flush_frame, flush_list, intern_frame, intern_stack, line_of, sealed_frame
 )
 from memreplay.engine.read.stack cimport values
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.tables cimport EMPTY_STACK, SEALED, FrameKey, Tables
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport V_FRAME, V_FRAMES, V_STR
 from memreplay.engine.read.vm cimport VM, RawStack, Written
 
 

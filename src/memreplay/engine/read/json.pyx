@@ -15,11 +15,19 @@ from memreplay.engine.read.opening cimport open_container, within_input
 from memreplay.engine.read.profile cimport place_of, profile_open, profile_set, text_wanted
 from memreplay.engine.base.reals cimport REAL_LIMIT, is_json_name, is_real, real_of
 from memreplay.engine.read.shapes cimport append_item, set_item
-from memreplay.engine.base.status cimport *
+from memreplay.engine.base.status cimport (
+    DONE, ERR_JSON, ERR_MEMORY, ERR_SHAPE, ERR_TRUNCATED, NEED_MORE, OK, fail, fail_limit,
+)
 from memreplay.engine.read.tables cimport Tables
 from memreplay.engine.read.text cimport hex_value, parse_decimal, put_utf8
-from memreplay.engine.read.value cimport *
-from memreplay.engine.read.wrapped cimport *
+from memreplay.engine.read.value cimport (
+    V_FALSE, V_FLOAT, V_NONE, V_ROOT, V_SEGMENT, V_SEGMENTS, V_SKIP_DICT, V_SKIP_LIST, V_STR,
+    V_TRACE, V_TRUE, V_UNSET, is_dict, is_list,
+)
+from memreplay.engine.read.wrapped cimport (
+    COUNTED, count_snapshot, forget_bare_list, make_unknown, may_wrap, settle_snapshot,
+    tells_snapshot,
+)
 
 cdef enum:
     DEEPEST_NAMES = 8    # levels down to which the keys of unknown dicts are looked at

@@ -3,7 +3,11 @@
 # With keys.pyx the only file that knows how PyTorch spells them.
 from libc.stdint cimport uint32_t
 from memreplay.engine.read.tables cimport Tables
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    V_ANNOTATION, V_ANNOTATIONS, V_BLOCK, V_BLOCKS, V_EVENT, V_FRAME, V_FRAMES, V_HIST, V_HISTORY,
+    V_NODE_DICT, V_NODE_LIST, V_PAIR_LIST, V_ROOT, V_SEGMENT, V_SEGMENTS, V_TRACE, V_TRACES,
+    V_UNSET,
+)
 
 # String ids of the known names: interned first, in this order (keys.pyx holds the spelling).
 cdef enum Key:

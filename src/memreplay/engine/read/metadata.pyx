@@ -8,7 +8,10 @@ from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_intern
 from memreplay.engine.base.reals cimport put_real
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay.engine.read.tables cimport Node, Tables
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    FILLED_FIRST, UNKEPT, V_FALSE, V_FLOAT, V_INT, V_NODE_DICT, V_NODE_LIST, V_NONE, V_OPAQUE,
+    V_PAIR, V_SKIP_DICT, V_SKIP_LIST, V_STR, V_TRUE, V_UINT, is_structural,
+)
 
 cdef enum:
     TEXT_LIMIT = 65536    # bytes of one rendered value

@@ -5,8 +5,14 @@ from memreplay.engine.base.growbuf cimport Buf, push_item, push_u64, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.read.parts cimport flush_frame, flush_list, is_placed, new_node
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
-from memreplay.engine.read.tables cimport *
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, Annotation, Block, FrameKey, HAS_ENTRIES, OPENED_BLOCKS, Segment, Tables, Trace,
+    event_clear, push_event,
+)
+from memreplay.engine.read.value cimport (
+    V_ANNOTATION, V_ANNOTATIONS, V_BLOCK, V_BLOCKS, V_EVENT, V_FRAME, V_FRAMES, V_HIST, V_HISTORY,
+    V_NODE_DICT, V_NODE_LIST, V_PAIR_LIST, V_SEGMENT, V_SEGMENTS, V_TRACE, V_TRACES, Value,
+)
 from memreplay.engine.read.window cimport window_free, window_new
 
 

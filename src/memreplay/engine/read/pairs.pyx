@@ -6,13 +6,20 @@ histories.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.read.fast cimport ROOM, fast_get, fast_int, is_get
-from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.keys cimport (
+    K_ADDR, K_ADDRESS, K_DEVICE, K_FRAMES, K_IS_EXPANDABLE, K_NAME, K_REAL_SIZE, K_REQUESTED_SIZE,
+    K_SEGMENT_TYPE, K_SIZE, K_STAGE, K_STATE, K_STREAM, K_TIME_US, is_frame_key,
+)
 from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK
-from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.opcodes cimport (
+    BINUNICODE, NEWFALSE, NEWTRUE, NONE, SETITEMS, SHORT_BINUNICODE,
+)
 from memreplay.engine.read.shapes cimport set_item
 from memreplay.engine.read.stack cimport ITEMS_SET, values
 from memreplay.engine.base.status cimport OK
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    V_EVENT, V_FALSE, V_FRAMES, V_INT, V_NONE, V_STR, V_TRUE, Value,
+)
 from memreplay.engine.read.vm cimport VM
 
 

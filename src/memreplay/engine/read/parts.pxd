@@ -6,12 +6,17 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay.engine.base.growbuf cimport buf_reserve, push_item
 from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_intern, spans_intern_sized
-from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.keys cimport (
+    K_FILENAME, K_FX_NODE_NAME, K_FX_NODE_OP, K_FX_NODE_TARGET, K_LINE, K_NAME, S_EMPTY,
+)
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay.engine.read.tables cimport (
     HAS_BLOCKS, HAS_HISTORY_LIST, SEALED, Block, FrameKey, Node, Segment, Tables
 )
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    FILLED_FIRST, UNKEPT, V_ANNOTATIONS, V_BLOCKS, V_HISTORY, V_INT, V_NONE, V_OPAQUE, V_SEGMENTS,
+    V_SKIP_DICT, V_SKIP_LIST, V_STR, V_TRACES, V_UINT, Value, is_structural,
+)
 
 cdef enum:
     NODES_FREE = 48 << 20    # bytes of kept values that any file may have

@@ -15,7 +15,7 @@ from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item
 from memreplay.engine.base.hashmap cimport NONE32, spans_intern
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail, fail_limit
 from memreplay.engine.read.tables cimport MAX_BYTES, Tables
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport V_FLOAT, V_INT, V_STR, V_UINT, is_dict
 
 ctypedef const char* Spelling
 

@@ -6,8 +6,9 @@ Both rows are closed by then: a file that goes on filling either is refused, as 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.read.opening cimport end_event, open_container, within_input
 from memreplay.engine.base.status cimport ERR_SHAPE, OK, fail
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport Event
 from memreplay.engine.read.value cimport V_EVENT, Value
+from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:

@@ -9,16 +9,35 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay.engine.base.growbuf cimport push_u32
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.keys cimport (
+    K_ACTION, K_ACTIVE_SIZE, K_ADDR, K_ADDRESS, K_ALLOCATED_SIZE, K_ALLOCATOR_SETTINGS, K_BLOCKS,
+    K_CARRIED, K_COMPILE_CONTEXT, K_DEVICE, K_DEVICE_FREE, K_DEVICE_TRACES, K_EXTERNAL_ANNOTATIONS,
+    K_FRAMES, K_HISTORY, K_IS_EXPANDABLE, K_LINE, K_MEMREPLAY, K_NAME, K_POOL_ID, K_REAL_SIZE,
+    K_REQUESTED_SIZE, K_SEGMENTS, K_SEGMENT_POOL_ID, K_SEGMENT_TYPE, K_SIZE, K_STAGE, K_STATE,
+    K_STREAM, K_TIME_US, K_TOTAL_SIZE, K_TRACE_ALLOC_MAX_ENTRIES, K_TRACE_ALLOC_OVERFLOWED,
+    K_USER_METADATA, S_ACTION, S_EMPTY, S_KNOWN, S_STATE, is_frame_key, key_name,
+)
 from memreplay.engine.read.metadata cimport key_text, want_metadata
 from memreplay.engine.read.opening cimport drop_value, end_event
-from memreplay.engine.read.parts cimport *
+from memreplay.engine.read.parts cimport (
+    check_kept, fill_frame, frame_id, keep_or_mark, new_node, node_add, own_frame, own_list,
+    pair_of_ints, stack_id,
+)
 from memreplay.engine.base.status cimport (
     ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, fail, fail_limit
 )
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, A_KNOWN, A_LAST, A_NONE, A_OTHER, Annotation, Block, EMPTY_STACK, EXPANDABLE,
+    Event, HAS_ADDRESS, HAS_BLOCKS, HAS_FRAMES, HAS_HISTORY, HAS_HISTORY_LIST, HAS_REQUESTED,
+    HAS_TOTAL, MAX_BYTES, STATE_INACTIVE, STATE_UNKNOWN, Segment, Trace,
+)
 from memreplay.engine.read.unknown cimport append_unknown, set_unknown, unknown_frame, unknown_stack
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    V_ANNOTATION, V_ANNOTATIONS, V_BIG, V_BLOCK, V_BLOCKS, V_EVENT, V_FALSE, V_FLOAT, V_FRAME,
+    V_FRAMES, V_HIST, V_HISTORY, V_INT, V_NODE_DICT, V_NODE_LIST, V_NONE, V_OPAQUE, V_PAIR,
+    V_PAIR_LIST, V_ROOT, V_SEGMENT, V_SEGMENTS, V_SKIP_DICT, V_SKIP_LIST, V_STACK, V_STR, V_TRACE,
+    V_TRACES, V_TRUE, V_UINT, is_dict,
+)
 
 
 cdef enum:

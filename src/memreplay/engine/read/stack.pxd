@@ -7,7 +7,9 @@ from memreplay.engine.read.memo cimport INDEX_MASK, memo_get, memo_put
 from memreplay.engine.base.status cimport (
     ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, ERR_UNSAFE, NEED_MORE, OK, fail, fail_limit
 )
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    V_BIG, V_EVENT, V_INERT, V_INT, V_MARK, V_STR, V_UINT, Value,
+)
 from memreplay.engine.read.vm cimport VM, push_special
 
 cdef extern from *:

@@ -5,11 +5,11 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 from memreplay.engine.base.growbuf cimport Buf, push_bytes
-from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.opcodes cimport FLOAT, GET, INT, LONG, PUT, STRING, UNICODE
 from memreplay.engine.base.reals cimport REAL_LIMIT, is_named_real, is_real, real_of
 from memreplay.engine.read.stack cimport op_get, op_put, push_kind, push_string, wait_for
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_TEXT, OK, fail, fail_limit
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport V_BIG, V_FALSE, V_FLOAT, V_INT, V_TRUE, V_UINT, V_UNSET
 from memreplay.engine.read.vm cimport VM
 
 cdef extern from *:

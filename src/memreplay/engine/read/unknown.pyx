@@ -15,8 +15,13 @@ from memreplay.engine.read.parts cimport (
     fill_frame, flush_list, frame_id, intern_stack, new_node, node_add
 )
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, ERR_TYPE, OK, fail
-from memreplay.engine.read.tables cimport *
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.tables cimport (
+    FrameKey, MAX_ROWS, NOT_FRAMES, SEALED, UNKNOWN_DICT, UnknownItem, UnknownList,
+)
+from memreplay.engine.read.value cimport (
+    V_FRAME, V_INERT, V_NODE_LIST, V_OPAQUE, V_SKIP_DICT, V_SKIP_LIST, is_structural,
+)
+from libc.string cimport memset
 
 
 cdef enum:

@@ -5,27 +5,45 @@ not at all: where the window ends inside one, the cursor stays before it, for a 
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset, strlen
-from memreplay.engine.base.cursor cimport *
+from libc.string cimport memset
+from memreplay.engine.base.cursor cimport cursor_offset, read_u16, read_u32, read_u64
 from memreplay.engine.read.enclosing cimport role_among, role_in
 from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
 from memreplay.engine.read.frames cimport fast_list
-from memreplay.engine.base.growbuf cimport *
-from memreplay.engine.base.hashmap cimport *
-from memreplay.engine.read.memo cimport *
-from memreplay.engine.read.opcodes cimport *
-from memreplay.engine.read.keys cimport *
+from memreplay.engine.base.growbuf cimport buf_free, buf_init
+from memreplay.engine.base.hashmap cimport NONE32, spans_free
+from memreplay.engine.read.memo cimport raw_init
+from memreplay.engine.read.opcodes cimport (
+    ADDITEMS, APPEND, APPENDS, BINBYTES, BINBYTES8, BINFLOAT, BINGET, BININT, BININT1, BININT2,
+    BINPERSID, BINPUT, BINSTRING, BINUNICODE, BINUNICODE8, BUILD, BYTEARRAY8, DICT, DUP, EMPTY_DICT,
+    EMPTY_LIST, EMPTY_SET, EMPTY_TUPLE, EXT1, EXT2, EXT4, FRAME, FROZENSET, GLOBAL, INST, LIST,
+    LONG1, LONG4, LONG_BINGET, LONG_BINPUT, MARK, MEMOIZE, NEWFALSE, NEWOBJ, NEWOBJ_EX, NEWTRUE,
+    NONE, OBJ, PERSID, POP, POP_MARK, PROTO, REDUCE, SETITEM, SETITEMS, SHORT_BINBYTES,
+    SHORT_BINSTRING, SHORT_BINUNICODE, STACK_GLOBAL, STOP, TUPLE, TUPLE1, TUPLE2, TUPLE3,
+)
+from memreplay.engine.read.keys cimport role_of_item
 from memreplay.engine.read.opening cimport open_container, within_input
 from memreplay.engine.read.pairs cimport has_pairs, set_pairs
 from memreplay.engine.read.parts cimport pair_of_ints
+from memreplay.engine.read.refused cimport run_global, unsafe
 from memreplay.engine.read.repeated cimport repeat_event
 from memreplay.engine.read.shapes cimport append_item, set_item
-from memreplay.engine.read.stack cimport *
-from memreplay.engine.base.status cimport *
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.stack cimport (
+    APPENDED, BUILD_INTLIST, INERT, ITEMS_SET, POSITION, floor_of,
+    inert_misused, need_values, op_get, op_inert, op_mark, op_put, over_inert, pop_mark, push,
+    push_kind, push_long, push_string, top_mark, values, wait_for,
+)
+from memreplay.engine.base.status cimport (
+    DONE, ERR_MEMORY, ERR_OPCODE, ERR_SHAPE, ERR_STACK, NEED_MORE, OK, fail, fail_limit
+)
+from memreplay.engine.read.tables cimport Node, Trace
 from memreplay.engine.read.text cimport is_text_opcode, run_text
 from memreplay.engine.read.unknown cimport is_kept, keep_tuple, open_tuple, open_unknown
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    FILLED_FIRST, V_EVENT, V_FALSE, V_FLOAT, V_FRAMES, V_INERT, V_INT, V_NODE_DICT, V_NODE_LIST,
+    V_NONE, V_OPAQUE, V_PAIR, V_ROOT, V_SEGMENTS, V_SKIP_DICT, V_SKIP_LIST, V_STR, V_TRACE, V_TRUE,
+    V_UNSET, is_dict, is_list,
+)
 from memreplay.engine.read.wrapped cimport is_counted
 
 cdef enum:
@@ -337,69 +355,12 @@ cdef int push_special(VM* vm, Value* v) noexcept nogil:
     return push(vm, v)
 
 
-# ---- what is refused -----------------------------------------------------------------------------
-
 cdef inline uint64_t swapped_u64(const uint8_t* p) noexcept nogil:
     cdef uint64_t v = 0
     cdef int i
     for i in range(8):
         v = (v << 8) | p[i]
     return v
-
-
-cdef int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    # An opcode that imports or calls: says what, and goes no further.
-    cdef Status* st = &vm.tables.status
-    cdef Value* s = values(vm)
-    cdef size_t n = vm.stack.len
-    cdef size_t size = 0
-    cdef size_t used = 0
-    cdef const uint8_t* text
-    cdef uint8_t[240] name
-    st.code = ERR_UNSAFE
-    st.detail[0] = 0
-    if p[0] == GLOBAL or p[0] == INST:
-        # Two lines: module and name.
-        text = p + 1
-        while text < end and used < sizeof(name):
-            if text[0] == 10:
-                size += 1
-                if size == 2:
-                    break
-                name[used] = 46
-            else:
-                name[used] = text[0]
-            used += 1
-            text += 1
-        set_detail_bytes(st, name, used)
-    elif p[0] == STACK_GLOBAL and n >= 2 and s[n - 1].kind == V_STR and s[n - 2].kind == V_STR:
-        text = span_at(&vm.tables.strings, s[n - 2].idx, &size)
-        used = size if size < 100 else 100
-        memcpy(name, text, used)
-        name[used] = 46
-        used += 1
-        text = span_at(&vm.tables.strings, s[n - 1].idx, &size)
-        if size > 100:
-            size = 100
-        memcpy(name + used, text, size)
-        set_detail_bytes(st, name, used + size)
-    elif over_inert(vm):
-        return inert_misused(vm)
-    return ERR_UNSAFE
-
-
-cdef int run_global(VM* vm, const uint8_t** pp) noexcept nogil:
-    # GLOBAL: of the inert functions, spelled to the letter, and no other.
-    cdef uint32_t which
-    cdef const char* name
-    cdef size_t n
-    for which in range(INERTS):
-        name = inert_global(which)
-        n = strlen(name)
-        if <size_t> (vm.cur.end - pp[0]) >= n and memcmp(pp[0], name, n) == 0:
-            pp[0] += n
-            return op_inert(vm, which)
-    return unsafe(vm, pp[0], vm.cur.end)
 
 
 # ---- the loop ------------------------------------------------------------------------------------

@@ -12,7 +12,11 @@ from memreplay.engine.base.hashmap cimport (
     NONE32, Slot64, map64_at, map64_free, map64_get, map64_init,
 )
 from memreplay.engine.base.status cimport ERR_MEMORY, fail
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, AFTER, AFTER_NAMED, AFTER_REQUESTED, ALL_DEVICES, AT_ELAPSED, AT_EVENT, AT_NONE,
+    A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_SEGMENT_UNMAP, A_SNAPSHOT, BEFORE, Carried,
+    PENDING_NO, PENDING_UNLESS_SEEN, PENDING_YES, Range, SegmentEvent, WINDOW_IN,
+)
 
 cdef extern from *:
     const uint32_t UNSEEN "0xFFFFFFFEu"   # in `before`: not there

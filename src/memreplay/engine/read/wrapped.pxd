@@ -10,7 +10,9 @@ from memreplay.engine.base.growbuf cimport push_u32
 from memreplay.engine.base.hashmap cimport NONE32, spans_intern
 from memreplay.engine.read.keys cimport K_DEVICE_TRACES, K_SEGMENTS
 from memreplay.engine.read.tables cimport Tables
-from memreplay.engine.read.value cimport *
+from memreplay.engine.read.value cimport (
+    V_INT, V_PAIR, V_ROOT, V_SEGMENT, V_SEGMENTS, V_SKIP_DICT, V_SKIP_LIST, V_STR, Value,
+)
 
 cdef enum:
     COUNTED = 1          # `num` of an unknown dict on the stack that was counted as a snapshot

@@ -26,7 +26,11 @@ from memreplay.engine.replay.sizes cimport (
 )
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.replay.synthetic cimport mark_synthetic
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    AFTER, A_ALLOC, A_FREE_COMPLETED, A_OOM, A_SEGMENT_ALLOC, A_SEGMENT_FREE, A_SEGMENT_MAP,
+    A_SEGMENT_UNMAP, Block, Carried, DeviceRows, STATE_INACTIVE, Segment, Tables, rows_of,
+)
+from memreplay.engine.read.sparse cimport sparse_at
 
 cdef enum:
     SEARCH_STEPS = 1 << 26     # what all searches together may look at

@@ -3,7 +3,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_len
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    Block, EXPANDABLE, FrameKey, HAS_REQUESTED, STATE_INACTIVE, Segment,
+)
 from memreplay.engine.replay.reserve cimport is_small
 from memreplay.engine.replay.sizes cimport MIN_BLOCK
 

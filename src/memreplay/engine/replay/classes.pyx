@@ -13,7 +13,8 @@ from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.replay.replay cimport CARRIED, Replay
 from memreplay.engine.replay.reserve cimport Region
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport A_ALLOC, A_SEGMENT_ALLOC, A_SEGMENT_MAP, A_SEGMENT_UNMAP
+from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef void classes_init(Classes* c) noexcept nogil:

@@ -11,7 +11,9 @@ from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, Map64, Slot64, map64_at, map64_free, map64_init
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_FREE_REQUESTED, Carried, PENDING_UNLESS_SEEN, PENDING_YES,
+)
 
 
 cdef void held_free(Held* h) noexcept nogil:

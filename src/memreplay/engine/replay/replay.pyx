@@ -13,7 +13,11 @@ from memreplay.engine.base.hashmap cimport (
     NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 )
 from memreplay.engine.base.status cimport DONE, ERR_MEMORY, ERR_NUMBER, NEED_MORE, OK, fail
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    AFTER_NAMED, AFTER_REQUESTED, A_ALLOC, A_FREE_COMPLETED, A_KNOWN, Block, Carried, DeviceRows,
+    EMPTY_STACK, MAX_BYTES, PENDING_NO, PENDING_UNLESS_SEEN, PENDING_YES, STATE_INACTIVE, Segment,
+    Trace, block_requested, is_pending, rows_of,
+)
 
 
 cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) noexcept nogil:

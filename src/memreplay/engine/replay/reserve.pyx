@@ -15,7 +15,11 @@ from memreplay.engine.base.hashmap cimport (
     Map64, NONE32, map64_at, map64_find, map64_free, map64_init)
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    A_NONE, A_SEGMENT_ALLOC, A_SEGMENT_FREE, A_SEGMENT_MAP, A_SEGMENT_UNMAP, Carried, DeviceRows,
+    EMPTY_STACK, EXPANDABLE, SegmentEvent, rows_of,
+)
+from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef struct Item:

@@ -16,7 +16,10 @@ from memreplay.engine.replay.lives cimport (
 from memreplay.engine.replay.replay cimport Double
 from memreplay.engine.replay.reserve cimport Region
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_SEGMENT_ALLOC, A_SEGMENT_MAP, Carried,
+    SegmentEvent,
+)
 
 cdef extern from *:
     const uint32_t AFTER_ALL "0xFFFFFFFEu"   # a segment event behind the range

@@ -2,7 +2,11 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, A_SEGMENT_ALLOC, A_SEGMENT_FREE, A_SEGMENT_MAP, A_SEGMENT_UNMAP, Block, DeviceRows,
+    EMPTY_STACK, EXPANDABLE, STATE_INACTIVE, Segment, Tables, block_requested, rows_of,
+)
+from memreplay.engine.read.sparse cimport sparse_at
 
 
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:

@@ -15,7 +15,10 @@ from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.slim cimport slim_at
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.sparse cimport sparse_at
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_OOM, A_SEGMENT_ALLOC, A_SEGMENT_FREE,
+    A_SEGMENT_MAP, A_SEGMENT_UNMAP, A_SNAPSHOT, Carried, EMPTY_STACK, Tables,
+)
 from memreplay.engine.replay.held cimport NEVER_HELD
 from memreplay.engine.replay.idle cimport is_default_pool, is_user_pool
 from memreplay.engine.replay.replay cimport CARRIED, Double, Replay

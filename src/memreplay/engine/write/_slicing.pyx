@@ -21,7 +21,8 @@ from memreplay.engine.base.growbuf cimport (
     buf_free, buf_init, push_bytes, push_item, push_u32, push_u64)
 from memreplay.engine.base.hashmap cimport spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.write.opcode cimport PROTO, STOP, put_little, put_op
+from memreplay.engine.write.opcode cimport put_little, put_op
+from memreplay.engine.read.opcodes cimport PROTO, STOP
 
 from memreplay.errors import SnapshotError
 

@@ -9,13 +9,20 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay.engine.base.emit cimport *
+from memreplay.engine.base.emit cimport (
+    given, put_byte, put_escape, put_escaped, put_hex, put_i64, put_text, put_u64,
+)
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, Spans, spans_len
 from memreplay.engine.base.interned cimport interned, interned_ids, interned_pair
 from memreplay.engine.read.keys cimport S_ACTION, S_STATE, key_name
 from memreplay.engine.base.status cimport DONE, ERR_MEMORY, NEED_MORE
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, ALL_DEVICES, A_KNOWN, A_OTHER, Annotation, Block, EMPTY_STACK, EXPANDABLE,
+    FrameKey, HAS_ADDRESS, HAS_HISTORY, HAS_REQUESTED, STATE_INACTIVE, STATE_UNKNOWN, Segment,
+    Trace,
+)
+from memreplay.engine.read.sparse cimport sparse_at
 
 cdef enum:
     CHUNK = 1 << 20     # bytes that are made between two looks at signals

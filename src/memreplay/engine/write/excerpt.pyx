@@ -12,7 +12,7 @@ its allocation's or not by what the pairs in the file show, so which frees say e
 what the slice as a whole will show (`choose`).
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 from memreplay.engine.replay.arena cimport Origin
 from memreplay.engine.replay.blockmap cimport TILE_FREE, TILE_PENDING, Mapped, Tile
@@ -23,7 +23,12 @@ from memreplay.engine.base.hashmap cimport (
 from memreplay.engine.replay.held cimport NEVER_HELD
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, A_SEGMENT_ALLOC, A_SEGMENT_MAP, Block, Carried,
+    DeviceRows, EMPTY_STACK, EXPANDABLE, HAS_ADDRESS, HAS_BLOCKS, HAS_REQUESTED, HAS_TOTAL,
+    STATE_ACTIVE_ALLOCATED, STATE_ACTIVE_PENDING_FREE, STATE_INACTIVE, Segment, SegmentEvent,
+    Tables, block_requested, is_pending, rows_of,
+)
 
 cdef enum How:
     # How a carried block is told.

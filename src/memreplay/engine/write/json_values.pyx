@@ -12,9 +12,16 @@ from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_bytes, push_
 from memreplay.engine.base.hashmap cimport (
     NONE32, spans_free, spans_init, spans_intern
 )
-from memreplay.engine.write.opcode cimport *
+from memreplay.engine.write.opcode cimport (
+    FRAME_SIZE, close_frame, open_frame, put_get, put_int, put_little, put_op, put_put,
+    put_text_head, put_uint, put_utf8,
+)
 from memreplay.engine.base.reals cimport REAL_LIMIT, is_json_name, is_real, real_of
 from memreplay.engine.base.status cimport DONE, ERR_JSON, ERR_MEMORY, NEED_MORE
+from memreplay.engine.read.opcodes cimport (
+    APPENDS, BINFLOAT, EMPTY_DICT, EMPTY_LIST, MARK, MEMOIZE, NEWFALSE, NEWTRUE, NONE, PROTO,
+    SETITEMS, STOP, TUPLE2,
+)
 
 cdef enum:
     BATCH = 1000

@@ -12,7 +12,15 @@ from memreplay.engine.base.emit cimport Out, put_bytes
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_OPCODE, OK
 from memreplay.engine.write.opcode cimport put_get, put_op
-from memreplay.engine.write.opcode_read cimport *
+from memreplay.engine.write.opcode_read cimport (
+    Effect, FETCHES, NO_INDEX, OF_NOTHING, STORES, memo_effect, opcode_size,
+)
+from memreplay.engine.read.opcodes cimport (
+    ADDITEMS, APPEND, APPENDS, BINSTRING, BINUNICODE, BINUNICODE8, BYTEARRAY8, DICT, DUP,
+    EMPTY_DICT, EMPTY_LIST, EMPTY_SET, FROZENSET, GLOBAL, LIST, MARK, MEMOIZE, POP, POP_MARK,
+    REDUCE, SETITEM, SETITEMS, SHORT_BINSTRING, SHORT_BINUNICODE, STOP, STRING, TUPLE, TUPLE1,
+    TUPLE2, TUPLE3, UNICODE,
+)
 
 cdef extern from *:
     const uint64_t NOWHERE "0xFFFFFFFFFFFFFFFFull"

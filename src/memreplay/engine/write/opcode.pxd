@@ -3,7 +3,10 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.emit cimport (
     BROKEN, REPLACEMENT, Out, is_text, put_byte, put_bytes, read_char
 )
-from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.opcodes cimport (
+    BINGET, BININT, BININT1, BININT2, BINPUT, BINUNICODE, BINUNICODE8, FRAME, LONG1, LONG_BINGET,
+    LONG_BINPUT, SHORT_BINUNICODE,
+)
 
 cdef enum:
     FRAME_SIZE = 64 << 10    # bytes, or a little more, of a frame: as Python's pickler has it

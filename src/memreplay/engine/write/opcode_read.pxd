@@ -1,7 +1,14 @@
 # One pickle opcode that is read where it stands: its length, and what it does to the memo.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memchr
-from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.opcodes cimport (
+    ADDITEMS, APPEND, APPENDS, BINBYTES, BINBYTES8, BINFLOAT, BINGET, BININT, BININT1, BININT2,
+    BINPUT, BINSTRING, BINUNICODE, BINUNICODE8, BYTEARRAY8, DICT, DUP, EMPTY_DICT, EMPTY_LIST,
+    EMPTY_SET, EMPTY_TUPLE, FLOAT, FRAME, FROZENSET, GET, GLOBAL, INT, LIST, LONG, LONG1, LONG4,
+    LONG_BINGET, LONG_BINPUT, MARK, MEMOIZE, NEWFALSE, NEWTRUE, NONE, POP, POP_MARK, PROTO, PUT,
+    REDUCE, SETITEM, SETITEMS, SHORT_BINBYTES, SHORT_BINSTRING, SHORT_BINUNICODE, STOP, STRING,
+    TUPLE, TUPLE1, TUPLE2, TUPLE3, UNICODE,
+)
 
 cdef enum Size:
     ENDS_EARLY = -1        # more bytes are needed to tell

@@ -13,11 +13,28 @@ from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, spans_len
 from memreplay.engine.base.interned cimport interned, interned_ids, interned_pair
 from memreplay.engine.write.json_values cimport put_json
-from memreplay.engine.read.keys cimport *
-from memreplay.engine.write.opcode cimport *
+from memreplay.engine.read.keys cimport (
+    K_ACTION, K_ACTIVE_SIZE, K_ADDR, K_ADDRESS, K_ALLOCATED_SIZE, K_BLOCKS, K_CARRIED,
+    K_COMPILE_CONTEXT, K_DEVICE, K_DEVICE_FREE, K_DEVICE_TRACES, K_EXTERNAL_ANNOTATIONS, K_FILENAME,
+    K_FRAMES, K_FX_NODE_NAME, K_FX_NODE_OP, K_FX_NODE_TARGET, K_FX_ORIGINAL_TRACE, K_IS_EXPANDABLE,
+    K_LINE, K_NAME, K_POOL_ID, K_REQUESTED_SIZE, K_SEGMENTS, K_SEGMENT_POOL_ID, K_SEGMENT_TYPE,
+    K_SIZE, K_STAGE, K_STATE, K_STREAM, K_TIME_US, K_TOTAL_SIZE, K_USER_METADATA, S_ACTION, S_STATE,
+)
+from memreplay.engine.write.opcode cimport (
+    FRAME_SIZE, close_frame, open_frame, put_get, put_int, put_little, put_op, put_uint,
+    put_unicode,
+)
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.base.status cimport DONE, ERR_MEMORY, NEED_MORE
-from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.tables cimport (
+    ABSENT_TIME, A_KNOWN, A_NONE, A_OTHER, Annotation, Block, EXPANDABLE, FrameKey, HAS_HISTORY,
+    HAS_REQUESTED, STATE_ACTIVE_ALLOCATED, STATE_INACTIVE, STATE_UNKNOWN, Segment,
+)
+from memreplay.engine.read.opcodes cimport (
+    APPENDS, EMPTY_DICT, EMPTY_LIST, MARK, MEMOIZE, NEWFALSE, NEWTRUE, NONE, PROTO, SETITEMS, STOP,
+    TUPLE2,
+)
+from memreplay.engine.read.sparse cimport sparse_at
 
 cdef enum:
     BATCH = 1000       # items between two APPENDS

@@ -9,11 +9,20 @@ memo entry is a stretch of the text, which a GET copies.
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
-from memreplay.engine.base.emit cimport *
+from memreplay.engine.base.emit cimport (
+    is_text, put_byte, put_bytes, put_escaped, put_i64, put_text, put_u64,
+)
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
-from memreplay.engine.write.opcode_read cimport *
+from memreplay.engine.write.opcode_read cimport (
+    ENDS_EARLY, Effect, FETCHES, OF_NOTHING, STORES, little, memo_effect, opcode_size,
+)
 from memreplay.engine.base.reals cimport put_real
 from memreplay.engine.base.status cimport DONE, ERR_LIMIT, ERR_MEMORY, ERR_OPCODE
+from memreplay.engine.read.opcodes cimport (
+    APPEND, APPENDS, BINFLOAT, BININT, BININT1, BININT2, BINSTRING, BINUNICODE, BINUNICODE8, DICT,
+    EMPTY_DICT, EMPTY_LIST, EMPTY_TUPLE, LIST, LONG1, LONG4, MARK, NEWFALSE, NEWTRUE, NONE, SETITEM,
+    SETITEMS, SHORT_BINSTRING, SHORT_BINUNICODE, STOP, TUPLE, TUPLE1, TUPLE2, TUPLE3,
+)
 
 cdef enum:
     SLOTS = 3

@@ -8,9 +8,18 @@ Nothing is unpickled, and the stack is not looked at.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve
-from memreplay.engine.write.opcode cimport *
-from memreplay.engine.write.opcode_read cimport *
+from memreplay.engine.write.opcode cimport (
+    FRAME_SIZE, close_frame, open_frame, put_get, put_little, put_op, put_put, put_text_head,
+)
+from memreplay.engine.write.opcode_read cimport (
+    ENDS_EARLY, Effect, FETCHES, NO_INDEX, NO_OPCODE, OF_NOTHING, STORES, memo_effect, opcode_size,
+)
 from memreplay.engine.base.status cimport DONE, ERR_MEMORY, ERR_OPCODE, NEED_MORE
+from memreplay.engine.base.emit cimport put_bytes
+from memreplay.engine.read.opcodes cimport (
+    ADDITEMS, BINBYTES, BINBYTES8, BINUNICODE, BINUNICODE8, BYTEARRAY8, EMPTY_SET, FROZENSET,
+    GLOBAL, MEMOIZE, PROTO, SHORT_BINBYTES, SHORT_BINUNICODE, STOP,
+)
 
 
 cdef int transcode_init(Transcode* t, int protocol) noexcept nogil:
