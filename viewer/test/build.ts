@@ -90,6 +90,9 @@ function device(of: World, columns: Columns): PageDevice {
     marks: [],
     groups: of.groups.map(({ way, ofStacks, ofLives, lines }) => ({
       way,
+      title: way,
+      blocked_title: `blocked by ${way}`,
+      of_one: way !== 'stack',
       lines: (lines ?? []).map((line) => [line]),
       of_stacks: ofStacks ? plain(ofStacks) : null,
       of_lives: ofLives ? plain(ofLives) : null,

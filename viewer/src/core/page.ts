@@ -9,25 +9,9 @@ export type Measure = (typeof MEASURES)[number];
 /** Those that allocations add up to. */
 export type LifeMeasure = Exclude<Measure, 'reserved'>;
 
-/** The ways to group allocations, as the command line's `--by` has them. */
-export const WAYS = [
-  'stack',
-  'line',
-  'innermost',
-  'function',
-  'file',
-  'directory',
-  'module',
-  'category',
-  'phase',
-  'annotation',
-  'compile_context',
-  'user_metadata',
-  'stream',
-  'pool',
-  'size',
-] as const;
-export type Way = (typeof WAYS)[number];
+/** The name of a way to group allocations, as after the command line's `--by`: a page has those that
+ * say something of its devices. */
+export type Way = string;
 
 export interface LifeColumns {
   readonly begin: Coded;
@@ -56,6 +40,12 @@ export interface PageSpan {
  * "none") are left out, but for stacks and sizes. Without allocations there are none at all. */
 export interface PageGroups {
   readonly way: Way;
+  /** The heading of a column of its groups. */
+  readonly title: string;
+  /** The same of who blocks free memory. */
+  readonly blocked_title: string;
+  /** Whether it is said of each single allocation. */
+  readonly of_one: boolean;
   /** Of each group the lines that it is called by, as places in the snapshot's `texts`: its name,
    * and for stacks the callers below it, as `memreplay peak` shows them. */
   readonly lines: readonly (readonly number[])[];

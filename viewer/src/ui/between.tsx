@@ -5,7 +5,7 @@ import type { Changed } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { eventOf, groupLines, toggled, useGround, wayOf } from './ground.js';
+import { eventOf, groupLines, groupsOf, toggled, useGround, wayOf } from './ground.js';
 import { GroupName, WaySelect } from './holders.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
@@ -75,7 +75,7 @@ export function Between() {
     },
     {
       key: 'name',
-      title: way === 'stack' ? 'allocated at, and its callers' : way,
+      title: groupsOf(ground.device, way)?.title ?? way,
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },
   ];

@@ -5,7 +5,7 @@ import type { Blocker, Blocking, PoolShare } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { groupName } from './canvas/blocks/words.js';
 import { Copying, type Rows } from './copying.js';
-import { type Ground, groupLines, toggled, useGround, wayOf } from './ground.js';
+import { type Ground, groupLines, groupsOf, toggled, useGround, wayOf } from './ground.js';
 import { GroupName, WaySelect } from './holders.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
@@ -93,7 +93,7 @@ export function Blockers() {
     { ...counts('segments', 'segments'), spare: true },
     {
       key: 'name',
-      title: way === 'stack' ? 'blocked by, and its callers' : `blocked by ${way}`,
+      title: groupsOf(ground.device, way)?.blocked_title ?? way,
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },
   ];

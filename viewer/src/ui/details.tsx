@@ -61,17 +61,17 @@ export function AllocationLines(props: {
           <>
             <dt>address</dt>
             <dd>{one.address}</dd>
-            {(['pool', 'stream', 'category', 'phase', 'module', 'annotation'] as const).map(
-              (way) => {
+            {ground.device.groups
+              .filter(({ of_one }) => of_one)
+              .map(({ way, title }) => {
                 const of = one.groups[way];
                 return of === undefined ? null : (
                   <>
-                    <dt>{way}</dt>
+                    <dt>{title}</dt>
                     <dd>{groupLines(ground, way, of)[0]}</dd>
                   </>
                 );
-              },
-            )}
+              })}
           </>
         )}
       </dl>

@@ -6,7 +6,7 @@ import type { Holder } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { type Ground, groupLines, toggled, useGround, wayOf, waysOf } from './ground.js';
+import { type Ground, groupLines, groupsOf, toggled, useGround, wayOf, waysOf } from './ground.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { change } from './state.js';
@@ -122,7 +122,7 @@ export function Holders() {
     },
     {
       key: 'name',
-      title: way === 'stack' ? 'allocated at, and its callers' : way,
+      title: groupsOf(ground.device, way)?.title ?? way,
       sortable: true,
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },

@@ -1,7 +1,7 @@
 // What is shown: all of it stands in the address, so that a link shows the same.
 
 import { type Signal, signal } from '@preact/signals';
-import { MEASURES, type Measure, type Page, WAYS, type Way } from '../core/page.js';
+import { MEASURES, type Measure, type Page, type Way } from '../core/page.js';
 import type { Axis } from '../protocol.js';
 
 export const TABS = [
@@ -66,9 +66,6 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   measure: MEASURES,
   axis: ['event', 'time'],
   tab: TABS,
-  by: WAYS,
-  colour: WAYS,
-  of: WAYS,
   root: ['outermost', 'innermost'],
   frames: ['code', 'all'],
 };
