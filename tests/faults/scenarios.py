@@ -138,7 +138,7 @@ SCENARIOS = (
     ),
     Scenario(
         "simulate",
-        "simulate {in}/oom.pkl.gz --save-snapshot {out}/sim.pkl --force",
+        "simulate {in}/oom.pkl.gz -o {out}/sim.pkl --force",
         ("sim.pkl",),
     ),
     _file("view", "view {in}/snap.pkl.gz", "page.html"),

@@ -312,7 +312,7 @@ class FleetReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="me
     cards: tuple[FleetCard, ...]
     """One for each `--total-memory`."""
     against: FleetChange | None = None
-    """What changed since the fleet of `--against`."""
+    """What changed since the fleet of `--base`."""
     history: tuple[RankHistory, ...] | UnsetType = UNSET
     """With `--dump each`: of each rank with several dumps how it grew from one to the next. All
     else is of its newest dump."""

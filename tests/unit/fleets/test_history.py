@@ -67,7 +67,7 @@ def test_the_rest_of_the_report_is_of_the_newest(run: Path) -> None:
 
 
 def test_against_is_of_the_newest_of_both(run: Path) -> None:
-    report = ran(run, dump="each", against=(str(run),))
+    report = ran(run, dump="each", base=(str(run),))
     assert report.against is not None
     assert [(one.rank, one.change_bytes) for one in report.against.ranks] == [(1, 0)]
 

@@ -14,9 +14,9 @@ from tests.unit.notebook.shells import Shell
     [
         ("%memreplay pea", ["peak"]),
         ("memreplay pea", ["peak"]),
-        ("%memreplay peak snap.pkl --tree-d", ["--tree-depth"]),
-        ("%memreplay peak 'my snap.pkl' --tree-d", ["--tree-depth"]),
-        ("%memreplay peak 'my snap --tree-d", ["--tree-depth"]),
+        ("%memreplay peak snap.pkl --dep", ["--depth"]),
+        ("%memreplay peak 'my snap.pkl' --dep", ["--depth"]),
+        ("%memreplay peak 'my snap --dep", ["--depth"]),
         ("%memreplay peak --format ", ["text", "json"]),
         ("%memreplay nothing --x", []),
         ("%%memreplay --max", ["--max-entries"]),
@@ -36,7 +36,7 @@ def test_ipython_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     shell = Shell(notebook=True)
     assert shell.complete("%memreplay fragm") == ["fragmentation"]
-    assert "--tree-depth" in shell.complete("%memreplay peak --tree-d")
+    assert "--depth" in shell.complete("%memreplay peak --dep")
     assert "--max-entries" in shell.complete("%%memreplay --max")
     assert shell.complete("%memreplay peak exampl") == ["examples/"]
     assert "staticmethod" in shell.complete("staticm")

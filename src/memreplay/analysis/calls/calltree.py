@@ -33,6 +33,7 @@ class TreeOptions(Options, frozen=True):
         Opt(
             "With --tree: show only this many levels; 0 for all.",
             "N",
+            flag="--depth",
             least=0,
             group=OUTPUT,
             rare=True,

@@ -191,6 +191,10 @@ def budget_of(given: Mapping[str, object], where: str) -> Budget:
     return Budget(**values)
 
 
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
 def _check(budget: Budget) -> None:
     """Raises UsageError for a value that is of another kind than its option."""
     where = budget.where
@@ -203,8 +207,9 @@ def _check(budget: Budget) -> None:
                 raise UsageError(f"{where}: {field.name} must be a string")
             there = ", ".join(choices)
             raise UsageError(f"{where}: no {field.name} is called {value!r}; there are: {there}")
-        if field.kind in (int, float) and value is not None and not value >= 0:
-            raise UsageError(f"{where}: {field.name} must be 0 or more")
+        if field.kind in (int, float) and value is not None and not _is_amount(value):
+            what = "size" if field.kind is int else "share"
+            raise UsageError(f"{where}: {field.name}: {value!r} is not a {what} of 0 or more")
     device = budget.device
     if device is not None and (type(device) is not int or device < -1):
         raise UsageError(f"{where}: device must be a number, -1 or more")

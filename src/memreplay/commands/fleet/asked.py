@@ -15,7 +15,7 @@ class Fleet(Options, frozen=True):
     """Folders, patterns and files; on processes of this machine, or on a cluster."""
 
     sources: tuple[str, ...] = ()
-    against: Annotated[
+    base: Annotated[
         tuple[str, ...],
         Opt(
             "Compare each rank with the same one of this other fleet, as a base. Repeat for several"

@@ -42,7 +42,7 @@ class Page(Options, frozen=True):
     examples=(
         "memreplay fleet run/",
         "memreplay fleet 's3://bucket/run/**/*.pickle'",
-        "memreplay fleet new/ --against base/",
+        "memreplay fleet new/ --base base/",
         "memreplay fleet run/ --workers 8 --memory-per-worker 2GiB",
         "memreplay fleet run/ --total-memory 40GiB,24GiB",
         "memreplay fleet run/ --dump iteration_10",

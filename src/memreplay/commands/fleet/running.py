@@ -65,8 +65,8 @@ def run_fleet(
         raise UsageError(f"--dump {EACH} is of all dumps, and -o DIR has one of each: name one")
     files, older = chosen.newest, chosen.older
     base = []
-    if fleet.against:
-        base = _chosen(fleet, _listed(fleet.against, unlisted), pattern, "base: ").newest
+    if fleet.base:
+        base = _chosen(fleet, _listed(fleet.base, unlisted), pattern, "base: ").newest
     totals = tuple(dict.fromkeys(fleet.total_memory))
     dataset, parts = parts_of(fleet, files, pattern, (reading, selection, totals))
     # What was before needs no other cards.
@@ -118,9 +118,9 @@ def run_fleet(
         if each:
             of = {one.path: row for one, row in zip((*files, *older), rows, strict=False)}
             report = replace(report, history=all_histories(chosen.histories, of, after, source))
-        if fleet.against:
+        if fleet.base:
             before, _ = _ranked(base, rows[len(files) + len(older) :], pattern)
-            change = fleet_change(before, after, _named(fleet.against), explain)
+            change = fleet_change(before, after, _named(fleet.base), explain)
             report = replace(report, against=change)
         if unlisted:
             folders = tuple(

@@ -32,12 +32,13 @@ DOES_NOT_FIT = 1
 class Saving(Options, frozen=True):
     """The simulation as a snapshot."""
 
-    save_snapshot: Annotated[
+    output: Annotated[
         str | None,
         Opt(
             "Write what a recording of the simulation would have been, as a snapshot (compressed if"
             " its name ends in .gz, .zst, .xz or .bz2).",
             "OUT",
+            short="-o",
             path="file",
             brief="Write the simulated recording as a snapshot.",
         ),
@@ -46,10 +47,10 @@ class Saving(Options, frozen=True):
 
     def check(self, file: str) -> None:
         """Raise UsageError where the snapshot should not be written."""
-        if self.save_snapshot == "-":
-            raise UsageError("stdout has the report: give --save-snapshot a file's name")
-        if self.save_snapshot is not None:
-            check_output(self.save_snapshot, force=self.force, read=[file], binary=True)
+        if self.output == "-":
+            raise UsageError("stdout has the report: give --output a file's name")
+        if self.output is not None:
+            check_output(self.output, force=self.force, read=[file], binary=True)
 
 
 @as_command(
@@ -60,7 +61,7 @@ class Saving(Options, frozen=True):
         "memreplay simulate snap.pkl --search",
         "memreplay simulate snap.pkl --smallest --json | jq '.devices[0].need.total_bytes'",
         "memreplay simulate snap.pkl --scale 0.5 --category activations --total-memory 24GiB",
-        "memreplay simulate snap.pkl --set expandable_segments:True --save-snapshot new.pkl",
+        "memreplay simulate snap.pkl --set expandable_segments:True -o new.pkl",
     ),
     exits={1: "does not fit (--total-memory)", 5: "no events to tell that by"},
     without=("measure", "by", "pool", "stream"),
@@ -88,7 +89,7 @@ def command(
     def work() -> SimulateReport:
         with opened(file, reading) as snapshot:
             tried = simulations(snapshot, selection, options)
-            if saving.save_snapshot is not None:
+            if saving.output is not None:
                 saved.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
             return report_of(snapshot, tried, selection, options)
 
@@ -96,7 +97,7 @@ def command(
     if report is None:
         return exit_code
     for pieces in saved:
-        save(saving.save_snapshot or "", pieces)
+        save(saving.output or "", pieces)
     write(text_of(report, shown, simulate_document, top=selection.top))
     untrusted = trust_code(report, selection.strict)
     return untrusted or (0 if all(device.fits for device in report.devices) else DOES_NOT_FIT)

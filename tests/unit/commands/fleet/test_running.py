@@ -155,7 +155,7 @@ def test_a_folder_that_cannot_be_listed(
 def test_two_fleets(serial: Serial, tmp_path: Path) -> None:
     for number in range(4):
         shutil.copy(f"{FOLDER}/rank1.pkl.gz", tmp_path / f"rank{number}.pkl.gz")
-    found = ran(FOLDER, against=(str(tmp_path),)).against
+    found = ran(FOLDER, base=(str(tmp_path),)).against
     assert found is not None
     assert (found.source, found.only_base, found.only_new) == (str(tmp_path), (), ())
     assert (found.ranks[0].rank, found.told_rank, bool(found.rows)) == (3, 3, True)
@@ -205,4 +205,4 @@ def test_files_that_differ_by_a_secret_alone(
     assert [one.file for one in report.ranks] == [f"https://host/get#{n}" for n in range(4)]
     (pair,) = told
     assert (pair.pair.base, pair.pair.new) == (urls[1], urls[3])
-    assert ran(*urls, against=tuple(urls)).against.source == report.source  # type: ignore[union-attr]
+    assert ran(*urls, base=tuple(urls)).against.source == report.source  # type: ignore[union-attr]

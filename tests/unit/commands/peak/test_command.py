@@ -187,7 +187,7 @@ def test_a_tree_of_calls(runner: CliRunner, path: str) -> None:
 
     assert "900 B" in ask(runner, path, "--tree").stdout
     assert [one["label"] for one in tree()["calls"]] == ["main train.py:1", "f m.py:1", "g m.py:9"]
-    assert len(tree("--tree-depth", "1")["calls"]) == 1
+    assert len(tree("--depth", "1")["calls"]) == 1
     assert len(tree("--tree-share", "50%")["calls"]) == 2
     assert [one["label"] for one in tree("--inverted")["calls"]][:1] == ["f m.py:1"]
     assert tree("--inverted")["inverted"] is True
