@@ -30,8 +30,7 @@ import msgspec
 
 import memreplay
 from memreplay.commands.shared.fields import Shared
-from memreplay.render.record_json import text_only
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.record import Record, text_only
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(memreplay.__path__[0])

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from memreplay.render.strict_json import to_json
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.record import Record, Rows, text_only
 
 _PLAIN = {int, str, float, bool, type(None)}
 
@@ -22,7 +22,7 @@ def render_json(report: Record, *, indent: int | None = 2) -> str:
 def plain(value: Any) -> object:
     """What records are in, as dicts and sequences."""
     kind = type(value)
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list or kind is Rows:
         if _PLAIN.issuperset(map(type, value)):
             return value
         return [plain(one) for one in value]
@@ -49,9 +49,3 @@ def _form(kind: type[Record]) -> tuple[dict[str, object], frozenset[str], dict[s
     head: dict[str, object] = {} if config.tag is None else {str(config.tag_field): config.tag}
     keys = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
     return head, text_only(kind), {name: key for name, key in keys if name != key}
-
-
-def text_only(kind: type[Record]) -> frozenset[str]:
-    """The fields that are for text alone: the class's own, and those of its bases."""
-    named = (name for one in kind.__mro__ for name in vars(one).get("text_only", ()))
-    return frozenset(named)

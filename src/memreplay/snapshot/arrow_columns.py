@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from memreplay.errors import MissingExtraError
 
@@ -74,6 +76,25 @@ def batch_of(columns: Mapping[str, NDArray[Any]]) -> pa.RecordBatch:
     return arrow().RecordBatch.from_arrays(
         list(map(numbers, columns.values())), names=list(columns)
     )
+
+
+def table_of_records(names: Sequence[str], records: Sequence[Struct]) -> pa.Table:
+    """Records as a table of these fields, null where a record leaves one out."""
+    pa = arrow()
+    rows = [to_builtins(one) for one in records]
+    columns = [_column(name, [row.get(name) for row in rows]) for name in names]
+    return pa.Table.from_arrays(columns, names=list(names))
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    """A column of plain values; as JSON where they are of several kinds."""
+    pa = arrow()
+    kind = time_type(name) if all(type(one) in (int, type(None)) for one in values) else None
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        texts = [None if one is None else json.dumps(one) for one in values]
+        return pa.array(texts, pa.string())
 
 
 def pandas_frame(table: pa.Table) -> Any:

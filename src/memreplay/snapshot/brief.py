@@ -71,7 +71,8 @@ def _counted(value: Any) -> str:
             return words
     kinds = {type(one).__name__ for one in value}
     kind = f" {kinds.pop()}" if len(kinds) == 1 and not isinstance(value, dict) else ""
-    return f"<{type(value).__name__} of {len(value)}{kind}>"
+    name = "tuple" if isinstance(value, tuple) else type(value).__name__
+    return f"<{name} of {len(value)}{kind}>"
 
 
 # ---- HTML
@@ -83,6 +84,11 @@ def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
     for name, value in rows:
         lines.append(f"<tr><th>{_escaped(name)}</th><td>{_cell(value)}</td></tr>")
     return "\n".join([*lines, "</table>"])
+
+
+def html_rows(records: Sequence[Any]) -> str:
+    """Records as a table: the first of them, and how many more there are."""
+    return _cell(records) if records else "<table></table>"
 
 
 def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], length: int) -> str:

@@ -3,13 +3,14 @@ has rows, and a form that pandas, polars, pyarrow and DuckDB take."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
 from memreplay.errors import MissingExtraError
-from memreplay.snapshot.brief import html_of, line_of
+from memreplay.snapshot.brief import html_of, html_rows, line_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,17 @@ class Record(Struct, frozen=True):
     """
 
     text_only: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A field that has records in a row is a table, `Rows`, to whoever reads it."""
+        super().__init_subclass__(**options)
+        for name, said in cls.__annotations__.items():
+            # Of frames there are many, and nobody wants a table of them.
+            if isinstance(said, str) and said[:6] == "tuple[":
+                kind, many, _ = said[6:].partition(", ...]")
+                member = vars(cls).get(name)
+                if many and member and kind[:1].isupper() and kind != "Frame":
+                    setattr(cls, name, _Field(member, cls.__module__, kind))
 
     def __repr__(self) -> str:
         return line_of(self)
@@ -120,3 +132,72 @@ class Arrays(Tabular):
             length = len(next(iter(arrays.values())))
             return [self[one] for one in range(*at.indices(length))]
         return {name: column[at].item() for name, column in arrays.items()}
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Rows(tuple[R, ...], Tabular):
+    """Records in a row, as a field of a result: a tuple, and a table of their fields. The columns
+    are the keys of their JSON; times are times, records in records are structs."""
+
+    _kind: type[Record] | None = None  # of what, if there are none
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        kinds = dict.fromkeys(map(type, self)) or dict.fromkeys([self._kind] if self._kind else [])
+        return tuple(dict.fromkeys(name for kind in kinds for name in json_fields(kind)))
+
+    def to_arrow(self) -> pa.Table:
+        """All of it as a pyarrow.Table. Raises MissingExtraError without pyarrow."""
+        from memreplay.snapshot.arrow_columns import table_of_records  # late: it loads NumPy
+
+        return table_of_records(self.columns, self)
+
+    def _arrow_schema(self) -> pa.Schema:
+        return self.to_arrow().schema
+
+    def _arrow_reader(self) -> pa.RecordBatchReader:
+        return self.to_arrow().to_reader()
+
+    def _repr_html_(self) -> str:
+        """Its first rows."""
+        return html_rows(self)
+
+
+class _Field:
+    """A field of a record that has records in a row: whoever reads it gets `Rows`."""
+
+    __slots__ = ("_kind", "_member", "_module")
+
+    def __init__(self, member: Any, module: str, kind: str) -> None:
+        self._member = member
+        self._module = module
+        self._kind = kind
+
+    def __get__(self, record: Any, owner: type[Any]) -> Any:
+        if record is None:
+            return self
+        found = self._member.__get__(record, owner)
+        if type(found) is tuple:
+            found = Rows(found)
+            if not found:  # no record tells what its columns would be
+                found._kind = vars(sys.modules[self._module]).get(self._kind)
+            self._member.__set__(record, found)
+        return found
+
+    def __set__(self, record: Any, value: Any) -> None:
+        self._member.__set__(record, value)
+
+
+def json_fields(kind: type[Record]) -> tuple[str, ...]:
+    """The fields that are keys of its JSON."""
+    hidden = text_only(kind)
+    return tuple(name for name in kind.__struct_fields__ if name not in hidden)
+
+
+def text_only(kind: type[Record]) -> frozenset[str]:
+    """The fields that are for text alone: the class's own, and those of its bases."""
+    named = (name for one in kind.__mro__ for name in vars(one).get("text_only", ()))
+    return frozenset(named)

@@ -169,6 +169,6 @@ def test_what_is_long_takes_no_time() -> None:
         def __repr__(self) -> str:
             raise AssertionError("all of it was spelled")
 
-    assert value_words(Seen(range(100_000))) == "<Seen of 100000 int>"
+    assert value_words(Seen(range(100_000))) == "<tuple of 100000 int>"
     assert len(value_words("x" * 10_000_000)) == 80
     assert len(value_words(b"x" * 10_000_000)) < 85

@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from datetime import datetime, timedelta, timezone
+from typing import cast
 
+import polars
+import pyarrow as pa
 import pytest
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -19,8 +23,10 @@ from memreplay.commands.peak.find import peak_report
 from memreplay.commands.steps.find import steps_report
 from memreplay.commands.summary.find import summarize
 from memreplay.render.record_json import render_json
-from memreplay.snapshot.model import Coded, Frame, Group, When
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.model import Coded, Frame, Group, Moment, When
+from memreplay.snapshot.record import Record, Rows
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Told(Coded, frozen=True):
@@ -94,3 +100,88 @@ def test_columns_are_compared_by_identity() -> None:
     assert live != replace(live)
     assert hash(live) != hash(replace(live))
     assert pickle.loads(pickle.dumps(live)).size.tolist() == live.size.tolist()
+
+
+# ---- records in a row
+
+
+class Item(Record, frozen=True):
+    name: str
+    bytes: int
+    time_us: int | None = None
+    age_us: int = 0
+    note: str = ""
+    part: tuple[Moment, ...] = ()
+    text_only = ("note",)
+
+
+class Holding(Record, frozen=True):
+    items: tuple[Item, ...]
+    frames: tuple[Frame, ...] = ()
+    moments: tuple[Moment, ...] | UnsetType = UNSET
+    numbers: tuple[int, ...] = ()
+
+
+HOLDING = Holding((Item("a", 2**53 + 1, 5, 7, "x", (Moment("event", 3),)), Item("b", 2)))
+
+
+def test_records_in_a_row_are_a_table() -> None:
+    items = cast("Rows[Item]", HOLDING.items)
+    assert [one.name for one in items] == ["a", "b"]
+    assert type(items) is Rows
+    assert HOLDING.items is items  # made once
+    assert items.columns == ("name", "bytes", "time_us", "age_us", "part")
+    found = items.to_arrow()
+    found.validate(full=True)
+    assert pa.RecordBatchReader.from_stream(items).read_all() == found
+    assert pa.schema(items) == found.schema
+    assert found.schema.field("time_us").type == pa.timestamp("us", "UTC")
+    assert found.schema.field("age_us").type == pa.duration("us")
+    assert found.to_pylist() == [
+        {
+            "name": "a",
+            "bytes": 2**53 + 1,
+            "time_us": EPOCH + timedelta(microseconds=5),
+            "age_us": timedelta(microseconds=7),
+            "part": [{"kind": "event", "value": 3}],
+        },
+        {"name": "b", "bytes": 2, "time_us": None, "age_us": timedelta(0), "part": []},
+    ]
+    assert items.to_polars().equals(polars.from_arrow(found))
+    assert items.to_pandas()["bytes"].tolist() == [2**53 + 1, 2]
+    assert repr(items) == repr(tuple(items))
+    assert items._repr_html_().startswith("<table>")
+
+
+def test_what_is_no_row_of_records_is_as_it_was() -> None:
+    assert type(HOLDING.numbers) is tuple
+    assert type(HOLDING.frames) is tuple
+    assert HOLDING.moments is UNSET
+
+
+def test_a_row_of_none_has_its_columns() -> None:
+    none = cast("Rows[Item]", Holding(()).items)
+    assert none.columns == ("name", "bytes", "time_us", "age_us", "part")
+    assert none.to_pandas().shape == (0, 5)
+    assert none._repr_html_() == "<table></table>"
+
+
+def test_a_record_is_the_same_before_and_after() -> None:
+    """Compared, hashed, copied, pickled and written."""
+    one, two = (Holding((Item("a", 1),), (), (Moment("event", 3),)) for _ in range(2))
+    assert one.items
+    assert one == two
+    assert hash(one) == hash(two)
+    assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
+    assert render_json(one) == render_json(two)
+    assert replace(one, frames=()) == one
+    with pytest.raises(AttributeError):
+        one.items = ()  # type: ignore[misc]
+
+
+def test_values_of_several_kinds_are_json() -> None:
+    class Mixed(Record, frozen=True):
+        value: object
+
+    found = Rows((Mixed(1), Mixed("a"), Mixed(None), Mixed({"b": 2})))
+    assert found.to_arrow().to_pydict() == {"value": ["1", '"a"', None, '{"b": 2}']}

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
-from memreplay.render.record_json import render_json, text_only
+from memreplay.render.record_json import render_json
+from memreplay.snapshot.record import text_only
 from tests.unit.commands.results import ODD_SUMMARY, SUMMARY
 from tests.unit.render.schemas import check_against
 
