@@ -91,8 +91,8 @@ function device(of: World, columns: Columns): PageDevice {
     groups: of.groups.map(({ way, ofStacks, ofLives, lines }) => ({
       way,
       title: way,
-      blocked_title: `blocked by ${way}`,
-      of_one: way !== 'stack',
+      pinned_title: `blocked by ${way}`,
+      detail: way !== 'stack',
       lines: (lines ?? []).map((line) => [line]),
       of_stacks: ofStacks ? plain(ofStacks) : null,
       of_lives: ofLives ? plain(ofLives) : null,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.analysis.groups.records import Blocker, Kind
-from memreplay.analysis.groups.ways import blocked_title_of
+from memreplay.analysis.groups.ways import pinned_title_of
 from memreplay.analysis.groups.ways.blocks import pool_label, stream_label
 from memreplay.render.document import Row, Table
 from memreplay.render.holders import group_row, share, told_apart
@@ -37,7 +37,7 @@ def blockers_table(
         words = f"{counted(more, 'more group')} (--top 0 shows all)"
         left = percent(share(rest[0], whole))
         rows.append(Row((size(rest[0]), left, "", count(rest[1]), "", words), style="dim"))
-    titles = ("blocked", "share", "alone", "blocks", "segments", blocked_title_of(by))
+    titles = ("blocked", "share", "alone", "blocks", "segments", pinned_title_of(by))
     return Table(titles, (*("right",) * 5, "left"), tuple(rows), spare=(4, 1, 2))
 
 

@@ -43,9 +43,9 @@ export interface PageGroups {
   /** The heading of a column of its groups. */
   readonly title: string;
   /** The same of who blocks free memory. */
-  readonly blocked_title: string;
+  readonly pinned_title: string;
   /** Whether it is said of each single allocation. */
-  readonly of_one: boolean;
+  readonly detail: boolean;
   /** Of each group the lines that it is called by, as places in the snapshot's `texts`: its name,
    * and for stacks the callers below it, as `memreplay peak` shows them. */
   readonly lines: readonly (readonly number[])[];

@@ -93,7 +93,7 @@ export function Blockers() {
     { ...counts('segments', 'segments'), spare: true },
     {
       key: 'name',
-      title: groupsOf(ground.device, way)?.blocked_title ?? way,
+      title: groupsOf(ground.device, way)?.pinned_title ?? way,
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },
   ];

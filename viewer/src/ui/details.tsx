@@ -62,7 +62,7 @@ export function AllocationLines(props: {
             <dt>address</dt>
             <dd>{one.address}</dd>
             {ground.device.groups
-              .filter(({ of_one }) => of_one)
+              .filter(({ detail }) => detail)
               .map(({ way, title }) => {
                 const of = one.groups[way];
                 return of === undefined ? null : (

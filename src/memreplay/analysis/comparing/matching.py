@@ -112,8 +112,8 @@ def _at_place(code: Code, some: list[One]) -> list[Match]:
         found, some = _deeper(code, some)
         groups += found
         of_operators, some = _grouped(some, code.operator), []
-        for of_one in of_operators:
-            found, left = _cut_short(code, of_one)
+        for detail in of_operators:
+            found, left = _cut_short(code, detail)
             groups += found
             some += left
         found, some = _cut_short(code, some)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import asdict
 
-from memreplay.analysis.groups.ways import WAYS, blocked_title_of, title_of
+from memreplay.analysis.groups.ways import WAYS, pinned_title_of, title_of
 from memreplay.analysis.groups.ways.base import STACK, Way
 from memreplay.analysis.groups.ways.blocks import ByPart, BySize, size_label
 from memreplay.export.page.records import PageGroups
@@ -162,8 +162,8 @@ def _page_groups(
     return PageGroups(
         way=way.name,
         title=title_of(way.name),
-        blocked_title=blocked_title_of(way.name),
-        of_one=way.of_one,
+        pinned_title=pinned_title_of(way.name),
+        detail=way.detail,
         lines=lines,
         of_stacks=of_stacks,
         of_lives=of_lives,

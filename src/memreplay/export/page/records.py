@@ -53,9 +53,9 @@ class PageGroups(Record, frozen=True, kw_only=True):
     """Its name, as after `--by`."""
     title: str
     """The heading of a column of its groups."""
-    blocked_title: str
+    pinned_title: str
     """The same of who blocks free memory."""
-    of_one: bool
+    detail: bool
     """Whether it is said of each single allocation."""
     lines: tuple[tuple[int, ...], ...]
     """Of each group the lines that it is called by, as places in `texts`: its name, and for stacks

@@ -72,7 +72,7 @@ def asked_title_of(by: str) -> str:
     return WAYS[by].asked_title or title_of(by)
 
 
-def blocked_title_of(by: str) -> str:
+def pinned_title_of(by: str) -> str:
     """Return the same for who blocks free memory."""
-    title = WAYS[by].blocked_title if by in WAYS else ""
+    title = WAYS[by].pinned_title if by in WAYS else ""
     return title or f"blocked by {title_of(by)}"

@@ -43,7 +43,7 @@ class Way:
     """The heading of a column of its groups; by default its name."""
     asked_title: ClassVar[str] = ""
     """The same of reserved memory, by who asked for it; by default the title."""
-    blocked_title: ClassVar[str] = ""
+    pinned_title: ClassVar[str] = ""
     """The same of who blocks free memory; by default the title."""
     noun: ClassVar[str] = "group"
     """What one of its groups is called."""
@@ -63,8 +63,8 @@ class Way:
     parts: ClassVar[bool] = False
     """Whether groups are parts of a device, of which each has reserved memory and peaks of its own:
     what `Usage.parts` tells apart."""
-    of_one: ClassVar[bool] = False
-    """Whether a page says it of each single allocation."""
+    detail: ClassVar[bool] = False
+    """Whether a page says it in the details of each single allocation."""
 
     def __init__(self, known: Known) -> None:
         self.known = known

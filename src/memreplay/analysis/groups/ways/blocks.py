@@ -61,7 +61,7 @@ class ByPart(Way):
     of_stacks = False
     of_blocks = True
     parts = True
-    of_one = True
+    detail = True
 
     def keys(self, usage: Usage) -> Keys:
         classes = usage.replay.classes(self.name)

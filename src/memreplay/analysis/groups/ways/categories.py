@@ -41,7 +41,7 @@ class ByRules(Way):
 
     nothing = Way.nothing | {UNKNOWN}
     recorded = True
-    of_one = True
+    detail = True
 
     def __init__(self, known: Known) -> None:
         super().__init__(known)

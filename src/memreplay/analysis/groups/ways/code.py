@@ -73,7 +73,7 @@ class ByStack(ByCode):
     help = "have the same call stack"
     title = "allocated at, and its callers"
     asked_title = "asked for at, and its callers"
-    blocked_title = "blocked by, and its callers"
+    pinned_title = "blocked by, and its callers"
     noun = "code path"
     code = STACK
 
@@ -207,7 +207,7 @@ class ByModule(ByCode):
         " line, else by the calls (`model.py:78 > :58`); PyTorch's own modules are among them"
     )
     recorded = True
-    of_one = True
+    detail = True
     nothing = Way.nothing | {NO_MODULE, UNKNOWN}
 
     def __init__(self, known: Known) -> None:

@@ -41,7 +41,7 @@ class ByAnnotation(ByText):
         " began last"
     )
     nothing = Way.nothing | {OUTSIDE}
-    of_one = True
+    detail = True
 
     def keys(self, usage: Usage) -> Keys:
         return self.of_replay(usage.replay)

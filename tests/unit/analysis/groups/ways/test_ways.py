@@ -14,9 +14,9 @@ import memreplay as mr
 from memreplay.analysis.groups.ways import (
     WAYS,
     asked_title_of,
-    blocked_title_of,
     is_of_parts,
     noun_of,
+    pinned_title_of,
     title_of,
     ways_of,
 )
@@ -73,13 +73,13 @@ def test_each_says_what_it_is() -> None:
     ],
 )
 def test_headings(by: str, title: str, asked: str, blocked: str, noun: str) -> None:
-    assert (title_of(by), asked_title_of(by), blocked_title_of(by)) == (title, asked, blocked)
+    assert (title_of(by), asked_title_of(by), pinned_title_of(by)) == (title, asked, blocked)
     assert noun_of(by) == noun
 
 
 def test_headings_of_several() -> None:
     assert title_of("compile_context,file") == "compile context, file"
-    assert blocked_title_of("stack,file") == "blocked by stack, file"
+    assert pinned_title_of("stack,file") == "blocked by stack, file"
     assert noun_of("stack,file") == "group"
     assert [by for by in (*WAYS, "pool,file") if is_of_parts(by)] == ["stream", "pool"]
 
@@ -137,7 +137,7 @@ def test_one_more_is_known_everywhere(parity: str) -> None:
 def test_a_page_has_one_more(parity: str) -> None:
     (device,) = Read(mr.open(parity)).data.devices
     (groups,) = (one for one in device.groups if one.way == "parity")
-    assert (groups.title, groups.blocked_title) == ("even or odd", "blocked by even or odd")
+    assert (groups.title, groups.pinned_title) == ("even or odd", "blocked by even or odd")
 
 
 def test_a_page_leaves_out_what_says_nothing(monkeypatch: pytest.MonkeyPatch, parity: str) -> None:
