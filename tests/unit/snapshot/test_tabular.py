@@ -64,11 +64,11 @@ def test_every_table_is_one(name: str, snap: mr.Snapshot) -> None:
     assert isinstance(frame, pandas.DataFrame)
     assert (tuple(frame.columns), len(frame)) == (made.columns, len(made))
     assert all(
-        (field.type == pa.timestamp("us", "UTC")) == field.name.endswith("time_us")
+        (field.type == pa.timestamp("us", "UTC")) == field.name.endswith("_us")
         for field in whole.schema
     )
     for field in whole.schema:
-        if field.name.endswith("time_us"):
+        if field.name.endswith("_us"):
             assert str(frame[field.name].dtype) == "datetime64[us, UTC]"
     few = min(len(made), 3)
     expected = whole.slice(0, few).to_pylist()
@@ -117,7 +117,7 @@ def test_a_table_outlives_its_snapshot() -> None:
         gc.enable()
     events._last = None
     assert ([events[0], rest[0][0], rest[1][1]], events.to_arrow()) == before
-    assert events[0]["index"] == 1000
+    assert events[0]["event_index"] == 1000
 
 
 @pytest.mark.parametrize(
