@@ -77,7 +77,8 @@ IO_STREAMS = ("stdin", "stdout", "stderr")
 IO_MODULES = ("subprocess", "requests", "urllib", "http", "socket", "shutil", "tempfile", "logging")
 
 MAX_PYX_LINES = 700
-NO_CIRCLES = ("snapshot",)  # folders whose files import each other in no circle
+# Folders whose files import each other in no circle, not even in functions.
+NO_CIRCLES = ("snapshot", "io", "dryrun", "programs", "recording", "workers")
 
 
 class Import(NamedTuple):

@@ -34,7 +34,7 @@ LOADED = (
 )
 
 # Of programs that are recorded, and of notebooks.
-ELSEWHERE = ("memreplay.dryrun.inside", "memreplay.notebook", "memreplay.pages")
+ELSEWHERE = ("memreplay.programs.inside", "memreplay.notebook", "memreplay.pages")
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from memreplay.dryrun.python import torch_of
 from memreplay.dryrun.runtime import lay_out
 
 HERE = Path(__file__).parent
-INSIDE = Path(memreplay.__file__).parent / "dryrun" / "inside"
+INSIDE = Path(memreplay.__file__).parent / "programs" / "inside"
 PACKAGE = Path(memreplay.__file__).parent.parent  # of programs that record themselves
 
 

@@ -10,10 +10,9 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +20,8 @@ from memreplay.dryrun.cards import Card, environment
 from memreplay.dryrun.python import Torch, interpreter, torch_of
 from memreplay.dryrun.runtime import NoCudaError, Runtime, built, lay_out
 from memreplay.errors import UsageError
+from memreplay.programs.starting import INSIDE, handled
 
-INSIDE = Path(__file__).parent / "inside"
 # What a process gets to write its snapshot, after it was told to end.
 _LAST_SECONDS = 30.0
 _TIME_TO_BEGIN, _TIME_FOR_TORCH = 3.0, 15.0  # what a process takes to load PyTorch, and to use it
@@ -306,26 +305,6 @@ def _wait_for_others(folder: Path) -> None:
             _tell(folder, 0, signal.SIGKILL)
             return
         time.sleep(_PAUSE)
-
-
-@contextmanager
-def handled(by: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Signals that are handled so, but for those that are ignored (nohup)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # whoever is there has them
-        return
-    # The command line has a thread that ends the process at once.
-    watched = signal.set_wakeup_fd(-1)
-    before = {number: signal.getsignal(number) for number in by}
-    before = {number: one for number, one in before.items() if one not in (signal.SIG_IGN, None)}
-    try:
-        for number in before:
-            signal.signal(number, by[number])
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(watched, warn_on_full_buffer=False)
 
 
 def _tell(folder: Path, leader: int, number: int) -> bool:

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.io.limits import Limits
-from memreplay.io.sources import Raw, Source, open_source
+from memreplay.io.raw import Fill, Raw
+from memreplay.io.sources import Source, open_source
 from memreplay.texts import clean_short
 
 if TYPE_CHECKING:
@@ -73,8 +74,6 @@ XZ_MEMORY = 512 << 20  # `xz -9` needs 65 MiB
 ZSTD_SLICE = 1 << 10  # its decoder cannot stop: this gives 32 MiB at the very most
 SHOWN = 5  # names of a zip's files in an error
 LONGEST = 160  # characters of a file's own words in an error
-
-Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 0 at the end
 
 
 class Stream(Struct, eq=False):

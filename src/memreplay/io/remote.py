@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from memreplay.io.sources import Raw
+from memreplay.io.raw import Raw
 from memreplay.io.urls import as_os_errors, system_of, without_secrets
 
 # What is asked of a remote file system at once: large enough for its latency, small in memory.

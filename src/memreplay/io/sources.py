@@ -5,76 +5,11 @@ from __future__ import annotations
 import io
 import os
 import stat
-from typing import Any, BinaryIO
+from typing import BinaryIO
+
+from memreplay.io.raw import Raw
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-
-
-class Raw(io.RawIOBase):
-    """The bytes of any binary source as they lie there.
-
-    `name` is what to call it, `total` its size where known, `taken` how many bytes were handed out.
-    `waits`: a read may take for ever, as of a pipe or a terminal. `read` gives all that was asked
-    for unless the source ends, whatever the source does. Closing it closes the source only if
-    `owned`.
-    """
-
-    def __init__(
-        self, source: Any, name: str, total: int | None = None, *, owned: bool = True
-    ) -> None:
-        super().__init__()
-        self.name = name
-        self.total = total
-        self.taken = 0
-        self.waits = _may_wait(source)
-        self._source = source
-        self._fill = getattr(source, "readinto", None)
-        self._owned = owned
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        if self._fill is not None:
-            n = self._fill(view)
-        else:
-            data = self._source.read(len(view))
-            if isinstance(data, str):
-                raise TypeError("the file is open as text; open it with mode 'rb'")
-            n = None if data is None else len(data)
-            if data:
-                view[:n] = data
-        if n is None:
-            raise BlockingIOError("the source has no data yet and does not wait; let it block")
-        self.taken += n
-        return int(n)
-
-    def read(self, size: int | None = -1) -> bytes:
-        out = bytearray()
-        while size is None or size < 0 or len(out) < size:
-            piece = super().read(1 << 16 if size is None or size < 0 else size - len(out))
-            if not piece:
-                break
-            out += piece
-        return bytes(out)
-
-    def seekable(self) -> bool:
-        ask = getattr(self._source, "seekable", None)
-        return bool(ask and ask())
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._source.seek(offset, whence)
-        return self.tell()
-
-    def tell(self) -> int:
-        return int(self._source.tell())
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            if self._owned:
-                self._source.close()
 
 
 class _Memory:
@@ -141,14 +76,6 @@ def open_source(source: Source) -> Raw:
     # Bytes in several dimensions, or every second one, are copied: nobody has a snapshot so.
     flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
     return Raw(_Memory(flat), "<bytes>", flat.nbytes)
-
-
-def _may_wait(source: Any) -> bool:
-    """Whether behind a file object there is a pipe, a terminal or a socket."""
-    try:
-        return not stat.S_ISREG(os.fstat(source.fileno()).st_mode)
-    except (AttributeError, OSError, TypeError, ValueError):
-        return False  # a file of Python's own: it has no number
 
 
 def _size_of(file: io.FileIO) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from memreplay.errors import SnapshotError, TruncatedError
 
 if TYPE_CHECKING:
-    from memreplay.io.container import Fill
+    from memreplay.io.raw import Fill
 
 PIECE = 48 << 10  # bytes of the page at once; four of its characters are three bytes
 # It begins with letters, which are found fast; `mybase64` is refused by what lies before.

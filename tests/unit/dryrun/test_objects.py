@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memreplay.dryrun.inside import memreplay_objects
+from memreplay.programs.inside import memreplay_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
-from memreplay import dryrun
 from memreplay.dryrun.runtime import built
+from memreplay.programs.starting import INSIDE
 from tests.unit.dryrun.fake_torch import write_torch
-
-INSIDE = Path(dryrun.__file__).parent / "inside"
 
 
 class Dry:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memreplay.dryrun.launch import INSIDE
+from memreplay.programs.starting import INSIDE
 from tests.conftest import ROOT
 
 TORCH = f"""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
-from memreplay.commands.dryrun.keeping import check_names, split
 from memreplay.commands.dryrun.running import (
     DEFAULT,
     DOES_NOT_FIT,
@@ -16,6 +15,7 @@ from memreplay.commands.dryrun.running import (
     ran,
 )
 from memreplay.commands.shared.errors import say
+from memreplay.commands.shared.names import check_names, split
 from memreplay.commands.shared.output import render_document, write
 from memreplay.errors import MemreplayError, UsageError
 

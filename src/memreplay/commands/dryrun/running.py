@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from memreplay.analysis.selecting.selection import TotalMemory
 from memreplay.analysis.selecting.sizes import parse_size
-from memreplay.commands.dryrun.keeping import check_names, keep, names, older
+from memreplay.commands.dryrun.keeping import keep, names, older
 from memreplay.commands.shared.ending import undone_by_signals
+from memreplay.commands.shared.names import check_names
 from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt

@@ -9,12 +9,12 @@ import subprocess
 import tempfile
 from typing import Annotated, Any
 
-from memreplay.commands.dryrun.keeping import check_names
+from memreplay.commands.shared.names import check_names
 from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt
-from memreplay.dryrun.launch import INSIDE, handled
 from memreplay.errors import NothingToTellError, UsageError
+from memreplay.programs.starting import INSIDE, handled
 from memreplay.recording.writing import DEFAULT
 
 _PASSED_ON: list[signal.Signals] = [

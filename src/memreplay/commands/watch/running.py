@@ -23,7 +23,7 @@ from memreplay.commands.watch.find import watched_devices
 from memreplay.commands.watch.following import File, Following
 from memreplay.commands.watch.result import Ending, WatchedDevice, WatchLine, WatchTotals
 from memreplay.commands.watch.text import Columns, Level, totals_words
-from memreplay.dryrun.launch import handled
+from memreplay.programs.starting import handled
 from memreplay.render.record_json import render_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memreplay.commands.dryrun.keeping import check_names, keep, names, split
+from memreplay.commands.dryrun.keeping import keep, names
+from memreplay.commands.shared.names import check_names, split
 from memreplay.dryrun.launch import Ended, Process
 from memreplay.dryrun.python import Torch
 from memreplay.errors import UsageError

@@ -1,0 +1,1 @@
+"""Programs that memreplay starts, to record them or to run them dry."""
