@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from memreplay.dryrun.runtime import FUNCTIONS, built
+from memreplay.programs.starting import INSIDE
 from tests.unit.dryrun.fake_torch import HEADER, TRACED, compile_
-from tests.unit.dryrun.test_sitecustomize import INSIDE, Dry
+from tests.unit.dryrun.test_sitecustomize import Dry
 
 
 @pytest.fixture
