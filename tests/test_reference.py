@@ -11,7 +11,7 @@ import pytest
 
 import memreplay
 from ci.reference import __main__ as maker
-from ci.reference import commands, library, source
+from ci.reference import commands, library, source, ways
 from ci.reference.words import marked, table
 from memreplay.commands.app import app
 from memreplay.commands.shared.listed import COMMANDS
@@ -69,6 +69,14 @@ def test_a_command_is_told() -> None:
     assert "secret" not in told
     assert "**Examples**\n\n```sh\nmemreplay x a.pkl\n```" in told
     assert "**Exit codes**: 0 fine." in told
+
+
+def test_the_ways_to_group_are_told() -> None:
+    told = ways.page("before\n<!-- ways -->\nstale\n<!-- end of ways -->\nafter\n")
+    assert told.startswith("before\n<!-- ways -->\n| way |")
+    assert "| `stack` | have the same call stack |\n" in told
+    assert told.endswith("<!-- end of ways -->\nafter\n")
+    assert "stale" not in told
 
 
 # --- Python ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Makes docs/reference from the commands themselves and from docstrings.
+"""Makes docs/reference from the commands themselves and from docstrings, and a table of numbers.md.
 
 python -m ci.reference            write the pages
 python -m ci.reference --check    say what differs from what is committed, and exit with 1
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ci.reference import commands, library
+from ci.reference import commands, library, ways
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -17,7 +17,11 @@ PAGES = ROOT / "docs" / "reference"
 
 def made() -> dict[Path, str]:
     """Every page that is made, and what should be in it."""
-    return {PAGES / "commands.md": commands.page(), PAGES / "python.md": library.page()}
+    return {
+        PAGES / "commands.md": commands.page(),
+        PAGES / "python.md": library.page(),
+        ways.PAGE: ways.page(_text(ways.PAGE)),
+    }
 
 
 def main() -> int:

@@ -69,7 +69,7 @@ class ByCategory(ByRules):
     """By category: recorded, or told by rules over stacks."""
 
     name = "category"
-    help = "are of the same [category](#categories)"
+    help = "have the same [category](#categories)"
 
     def rules(self) -> RuleSet:
         return self.known.rules

@@ -113,7 +113,7 @@ class ByLine(ByCode):
     """By the frame that a stack is put down to."""
 
     name = "line"
-    help = "have a stack attributed to the same frame: the innermost of the user's own"
+    help = "have stacks attributed to the same line: that of the innermost frame in your own code"
     asked_title = "asked for by"
     noun = "line"
     code = FRAME
@@ -143,7 +143,7 @@ class ByFunction(ByCode):
     """By the function of the frame that a stack is put down to."""
 
     name = "function"
-    help = "have a stack attributed to the same function"
+    help = "have stacks attributed to the same function: that of this frame"
     code = FUNCTION
 
     def code_label(self, usage: Usage, name: int) -> Label:
@@ -158,7 +158,7 @@ class ByFile(ByCode):
     """By the file of the frame that a stack is put down to."""
 
     name = "file"
-    help = "have a stack attributed to the same file"
+    help = "have stacks attributed to the same file"
     noun = "file"
     code = FILE
 
@@ -175,7 +175,7 @@ class ByDirectory(ByCode):
     """By the folder of that file."""
 
     name = "directory"
-    help = "have a stack attributed to files of the same folder"
+    help = "have stacks attributed to files of the same folder"
 
     def __init__(self, known: Known) -> None:
         super().__init__(known)
@@ -201,10 +201,10 @@ class ByModule(ByCode):
 
     name = "module"
     help = (
-        "belong to the same module, by name (`GPT.h.0.up`), where memreplay"
-        " [recorded](#recorded-or-guessed); else were made under the same `forward` functions, the"
-        " outermost first: by class where frames name it (`Gpt > Block > Linear`), whatever the"
-        " line, else by the calls (`model.py:78 > :58`); PyTorch's own modules are among them"
+        "belong to the same module by name (`GPT.h.0.up`), if [recorded](#recorded-or-guessed)."
+        " Otherwise, ran under the same `forward` functions, outermost first: by class if frames"
+        " name it (`Gpt > Block > Linear`), else by the calls (`model.py:78 > :58`); PyTorch's own"
+        " modules are included"
     )
     recorded = True
     detail = True

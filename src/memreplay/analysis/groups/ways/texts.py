@@ -36,10 +36,7 @@ class ByAnnotation(ByText):
     """By the innermost annotation that was open: of those the one that began last."""
 
     name = "annotation"
-    help = (
-        "were made in the same annotation: the innermost that was open, which is the one that"
-        " began last"
-    )
+    help = "were made in the same annotation: of those open, the one that began last"
     nothing = Way.nothing | {OUTSIDE}
     detail = True
 
@@ -119,7 +116,7 @@ class ByCompileContext(ByEventText):
     """By the compile context that an event carries."""
 
     name = "compile_context"
-    help = "were made under the same one; none and PyTorch's `N/A` are one group"
+    help = "carry the same compile context; none and PyTorch's `N/A` are one group"
     nothing = Way.nothing | {"(no compile_context)"}
     empty = ("", "N/A")
 
@@ -128,5 +125,5 @@ class ByUserMetadata(ByEventText):
     """By the text that the program attached to an event."""
 
     name = "user_metadata"
-    help = "carry the same text; none is a group, too"
+    help = "carry the same text of the program's own; none is one group"
     nothing = Way.nothing | {"(no user_metadata)"}
