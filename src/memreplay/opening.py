@@ -1,6 +1,7 @@
 """Snapshots for callers of the library: they make tables and pages of themselves.
 
-`snapshot` is a layer below those that make these, so it's told here how they are made.
+The layer `snapshot` is below the layers that make them, so this module registers their functions
+with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the recorder says while a program runs: through the logger `memreplay`."""
+"""Messages of the recorder while a program runs, through the logger `memreplay`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def log(level: int, words: str) -> None:
 
 
 def tell(_level: int, words: str) -> None:
-    """Write the words on stderr: for programs of memreplay's own, which say so in any case."""
+    """Write the message to stderr: for memreplay's own programs, whatever logging is set up."""
     on_stderr(clean(words))
 
 

@@ -25,11 +25,11 @@ class Recorder:
     PyTorch's own recording, and notes beside it what each allocation is for: its category
     (parameters, gradients, optimizer state, activations, …), its module and its phase. The snapshot
     is written where the block ends, by an exception too; if that is for want of memory, it is the
-    snapshot of that moment. It has all that PyTorch's has, and what was noted under a key of its
-    own (docs/format.md).
+    snapshot of that moment. It has all that PyTorch's has, and the notes under a separate key
+    (docs/format.md).
 
     It is a decorator, too: ``@memreplay.record("snap.pickle")``. A callback calls `start()` and
-    `stop()`. What it has to say goes to the logger `memreplay`.
+    `stop()`. Messages go to the logger `memreplay`.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class Recorder:
         Which frames PyTorch records. Those of C++ name operators and the backward pass. "auto"
         records them where that is cheap: PyTorch 2.4 or later on x86-64 Linux.
     max_entries : int, optional
-        Keep only the last so many events; default: all.
+        Keep only the last events, this many; default: all.
     source : bool
         Put the text of the program's own lines that stacks name into the snapshot, a MiB at most,
         so that reports show it. Whoever has the file can read it.
     every : int, optional
-        Write a snapshot after each so many steps, too: `snap.step-100.pickle`.
+        Also write a snapshot after every so-many-th step: `snap.step-100.pickle`.
     on_signal : bool
         Write one when SIGUSR1 comes: `snap.signal.pickle`.
     overwrite : bool

@@ -47,10 +47,10 @@ class CannotRecordError(UsageError):
 
 
 class Session:
-    """One recording: what `memreplay.record` (recorder.py) does, and memreplay's own callers use.
+    """One recording, for `memreplay.record` (recorder.py) and memreplay's own callers.
 
-    Its arguments are those of `Recorder`; `say` gets what there is to say, with a level of
-    `logging`. Unlike `Recorder` it raises CannotRecordError where nothing can be recorded.
+    It takes the arguments of `Recorder`, and `say`, which gets each message with a level of
+    `logging`. Unlike `Recorder` it raises CannotRecordError if nothing can be recorded.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Session:
             raise UsageError('stacks: "auto", "python" or "all"')
         overwrite = overwrite or path is None
         self.wanted: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
-        self.path = self.wanted  # where it was written, when the recording has ended
+        self.path = self.wanted  # after the recording: the file that was written
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
         self.source = source

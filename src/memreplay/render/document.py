@@ -1,5 +1,5 @@
 """The tiny document that text reports are made of: headings, pairs, tables and notes, no layout;
-and the base of results, which are printed as one."""
+and the base of results, which print as a document."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Answer(Record, frozen=True):
     """A whole result. `print` writes the text that its command writes, and a notebook shows it."""
 
     def document(self) -> Document:
-        """The report in headings, tables and notes, as the text and the HTML are made of it."""
+        """The report in headings, tables and notes, the common source of the text and the HTML."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ _BAR = 10
 
 
 def render_html(document: Document) -> str:
-    """The document as one `<div>`. What is long is cut, and that is said: `print` shows it all."""
+    """The document as one `<div>`. It cuts long tables and texts, with a note; `print` doesn't."""
     parts = [_block(block) for block in document[:MOST_BLOCKS]]
     if len(document) > MOST_BLOCKS:
         parts.append("<p>… (print shows all)</p>")

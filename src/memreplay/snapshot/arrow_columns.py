@@ -30,13 +30,13 @@ def arrow() -> Any:
     return pyarrow
 
 
-# Arrays are made of buffers here: pyarrow.array() would import pandas, where that is installed, and
-# that takes longer than the export of 100 MB, and 60 MiB of memory.
+# Arrays come from buffers here: pyarrow.array() would import pandas if it is installed, and that
+# takes longer than the export of 100 MB, and 60 MiB of memory.
 
 
 def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
-    """A column of numbers or flags, in place where they lie next to each other; null where
-    `missing` says so."""
+    """A column of numbers or flags, in place where they lie next to each other; null at
+    the rows of `missing`."""
     pa = arrow()
     flat = np.ascontiguousarray(values)
     valid, nulls = None, 0

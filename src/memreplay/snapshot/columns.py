@@ -32,8 +32,8 @@ class Table(Staying, Batched):
     """Base of the tables.
 
     Its attributes are NumPy columns of numbers, as the engine has them: ids, codes. As a table
-    (rows, `columns`, `to_pandas()`) it is what `memreplay.table` makes: ids as the texts that they
-    stand for, times as times (docs/schema.md).
+    (rows, `columns`, `to_pandas()`) it is what `memreplay.table` makes: texts in place of
+    ids, times as times (docs/schema.md).
     """
 
     def __init__(self, tables: Tables, rows: int, spelled: Callable[[], Batched]) -> None:

@@ -49,7 +49,7 @@ class Tabular:
     """Base of everything that is a table.
 
     Libraries that know the Arrow PyCapsule interface (polars, DuckDB, pandas, pyarrow) take it as
-    it is. Times are `timestamp[us, UTC]`, null where there is none.
+    it is. Times are `timestamp[us, UTC]`, null if unknown.
     """
 
     __slots__ = ()
@@ -100,7 +100,7 @@ class Tabular:
 
 
 class Arrays(Tabular):
-    """A table of NumPy columns that are there. A row is a dict of numbers."""
+    """A table of existing NumPy columns. A row is a dict of numbers."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ class Rows(tuple[R, ...], Tabular):
     """Records in a row, as a field of a result: a tuple, and a table of their fields. The columns
     are the keys of their JSON; times are times, records in records are structs."""
 
-    _kind: type[Record] | None = None  # of what, if there are none
+    _kind: type[Record] | None = None  # the type of records, for an empty row
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -198,6 +198,6 @@ def json_fields(kind: type[Record]) -> tuple[str, ...]:
 
 
 def text_only(kind: type[Record]) -> frozenset[str]:
-    """The fields that are for text alone: the class's own, and those of its bases."""
+    """The fields only for text: the class's own, and those of its bases."""
     named = (name for one in kind.__mro__ for name in vars(one).get("text_only", ()))
     return frozenset(named)

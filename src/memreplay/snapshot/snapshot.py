@@ -364,8 +364,9 @@ class Snapshot(Staying):
         return _later().table(self, "allocations")
 
     def _spelled(self, name: str) -> Callable[[], Batched]:
-        """Makes the table of this name. Tables outlive their snapshot, and don't refer to it, as it
-        refers to them: where it's gone, another one is made of what was read."""
+        """Return a function that makes the table of this name. Tables outlive their snapshot, and
+        don't refer to it, because it refers to them: later they open another one over the same
+        columns."""
         alive = weakref.ref(self)
         again = partial(
             Snapshot,
@@ -549,7 +550,7 @@ class Snapshot(Staying):
 
 
 class Later(NamedTuple):
-    """What later layers make of a snapshot for callers of the library (`memreplay.opening`)."""
+    """Functions of later layers, for callers of the library (`memreplay.opening`)."""
 
     table: Callable[[Snapshot, str], Batched]
     view: Callable[..., PageView]
@@ -559,7 +560,7 @@ _offered: list[Later] = []  # one at most
 
 
 def offer(later: Later) -> None:
-    """Let snapshots make tables and pages of themselves, by these functions."""
+    """Let all snapshots use these functions."""
     _offered[:] = [later]
 
 

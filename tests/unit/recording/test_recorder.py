@@ -52,7 +52,7 @@ def test_start_and_stop(torch: Torch, tmp_path: Path) -> None:
     assert recorder.stop() == str(path) == recorder.path
     assert [*states, recorder.recording] == [False, True, False]
     assert events(path) == 1
-    # What is called too often, or too late, does nothing.
+    # Calls after the end do nothing.
     assert recorder.stop() is None
     assert recorder.dump(tmp_path / "late.pickle") is None
     recorder.step()
@@ -150,7 +150,7 @@ def test_wrong_arguments_are_errors_without_a_device_too(
 
 
 def said(program: str, folder: Path) -> str:
-    """What a program without a device has on stderr."""
+    """The stderr of a program without a device."""
     code = f"import sys, logging\nsys.modules['torch'] = None\nimport memreplay as mr\n{program}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder

@@ -44,7 +44,7 @@ def test_a_time_is_told_by_its_name() -> None:
 
 
 def test_a_row_as_pythons_values() -> None:
-    """A file may say any time: what `datetime` can't hold is no error."""
+    """A file may say any time: one that `datetime` can't hold isn't an error."""
     times = pa.array([0, None, 2**62], pa.timestamp("us", "UTC"))
     batch = pa.RecordBatch.from_arrays([times], names=["time_us"])
     assert row_of(batch, 0) == {"time_us": datetime.datetime.fromtimestamp(0, UTC)}

@@ -103,7 +103,7 @@ def test_times_are_those_of_the_file(snap: mr.Snapshot) -> None:
 
 
 def test_a_table_outlives_its_snapshot() -> None:
-    """And it's no circle: memory goes with the last name."""
+    """And there's no circle: the last name frees the memory."""
     snap = mr.open(EXAMPLE, start=1000)
     gc.disable()
     try:
