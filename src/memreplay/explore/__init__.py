@@ -1,0 +1,1 @@
+"""A snapshot in the terminal; `memreplay explore` starts it."""

@@ -1,0 +1,1 @@
+"""Adds up what the ranks of a run did, and compares them."""

@@ -1,0 +1,1 @@
+"""Holds snapshots against budgets, and says what broke them."""
