@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"(<!-- ways -->\n).*?(<!-- end of ways -->)", re.DOTALL)
 
 
 def page(text: str) -> str:
-    """The page with its table made anew."""
+    """Return the page with a fresh table."""
     rows = ((f"`{name}`", way.help) for name, way in WAYS.items())
     made = table(("way", "groups allocations that"), *rows)
     found, n = _BLOCK.subn(lambda match: match[1] + made + match[2], text)

@@ -44,7 +44,7 @@ export interface PageGroups {
   readonly title: string;
   /** The same of who blocks free memory. */
   readonly pinned_title: string;
-  /** Whether it is said of each single allocation. */
+  /** Whether the details of a single allocation show it. */
   readonly detail: boolean;
   /** Of each group the lines that it is called by, as places in the snapshot's `texts`: its name,
    * and for stacks the callers below it, as `memreplay peak` shows them. */

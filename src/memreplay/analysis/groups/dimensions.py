@@ -42,7 +42,7 @@ class Dimensions:
     def keys(self, usage: Usage, by: str) -> Keys:
         """The groups of a device's allocations, one way."""
         way = self.way(by)
-        # Sizes are those of the measure; all else is the same for every one.
+        # Only sizes differ from measure to measure.
         key = (usage.replay.device, by, usage.measure if way.of_measure else None)
         if key not in self._keys:
             self._keys[key] = way.keys(usage)
@@ -60,7 +60,7 @@ class Dimensions:
         return found
 
     def labels(self, usage: Usage, ways: Sequence[str], name: int) -> tuple[Label, ...]:
-        """What each of the ways calls a group by all of them."""
+        """The label of a group by each of several ways."""
         keys = self.keys_of_all(usage, ways)
         labels: list[Label] = []
         for way in reversed(ways[1:]):
@@ -72,5 +72,5 @@ class Dimensions:
         return tuple(reversed(labels))
 
     def label(self, usage: Usage, by: str, name: int) -> Label:
-        """What the group of this name is called."""
+        """The label of the group of this name."""
         return self.way(by).label(usage, name)

@@ -56,7 +56,7 @@ class PageGroups(Record, frozen=True, kw_only=True):
     pinned_title: str
     """The same of who blocks free memory."""
     detail: bool
-    """Whether it is said of each single allocation."""
+    """Whether the details of a single allocation show it."""
     lines: tuple[tuple[int, ...], ...]
     """Of each group the lines that it is called by, as places in `texts`: its name, and for stacks
     the callers below it, as `memreplay peak` shows them."""

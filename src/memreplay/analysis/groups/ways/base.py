@@ -1,4 +1,4 @@
-"""What a way to group is, and what is known of a snapshot whatever the way."""
+"""The base of ways to group, and the facts about a snapshot that all of them share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-# What stands for the groups that have no stack.
+# Labels of the groups that have no stack.
 BEFORE_RECORDING = "(allocated before the recording)"
 NO_EVENTS = "(no events were recorded)"
 NO_STACK = "(recorded without a stack)"
 
-# What of code a group is; of several ways the one with the highest names the place.
+# The part of a stack that a group shares. Of several ways, the highest names the place.
 NO_CODE, FUNCTION, FILE, FRAME, STACK = range(5)
 
 
@@ -46,11 +46,11 @@ class Way:
     pinned_title: ClassVar[str] = ""
     """The same of who blocks free memory; by default the title."""
     noun: ClassVar[str] = "group"
-    """What one of its groups is called."""
+    """The name of one of its groups: `line`, `file`."""
     code: ClassVar[int] = NO_CODE
-    """What of code its groups are. Reserved memory is grouped by all ways but those of NO_CODE."""
+    """The part of a stack that a group shares. Ways of NO_CODE can't group reserved memory."""
     nothing: ClassVar[frozenset[str]] = frozenset({BEFORE_RECORDING, NO_EVENTS, NO_STACK})
-    """Labels of groups of which it says nothing: a page leaves a way out that has no others."""
+    """Labels for missing information: a page leaves out a way that has no other labels."""
     of_stacks: ClassVar[bool] = True
     """Whether groups depend on stacks, which two recordings may have with other frames."""
     recorded: ClassVar[bool] = False
@@ -61,8 +61,8 @@ class Way:
     of_blocks: ClassVar[bool] = False
     """Whether groups are of blocks, whatever code asked for them."""
     parts: ClassVar[bool] = False
-    """Whether groups are parts of a device, of which each has reserved memory and peaks of its own:
-    what `Usage.parts` tells apart."""
+    """Whether groups are parts of a device, each with its own reserved memory and peaks: the parts
+    of `Usage.parts`."""
     detail: ClassVar[bool] = False
     """Whether a page says it in the details of each single allocation."""
 
@@ -78,11 +78,11 @@ class Way:
         raise NotImplementedError
 
     def says_nothing(self, replay: Replay) -> bool:
-        """Whether it's known at once that no group of a device has another label than `nothing`."""
+        """Whether all groups of a device have labels of `nothing`, if that is quickly known."""
         return False
 
     def column_text(self, usage: Usage, name: int) -> str | None:
-        """Return what a column of a table says of a group; None for what isn't known."""
+        """Return the text of a group in a column of a table; None if it isn't known."""
         return self.label(usage, name).text
 
 
@@ -105,7 +105,7 @@ class Numbered:
 
 
 class Known:
-    """What is known of a snapshot whatever the way; strings and frames are classified once.
+    """The facts about a snapshot that all ways share; strings and frames are classified once.
 
     With `guess` what memreplay's recorder noted does not count; `kept` are the frames that do.
     """
@@ -141,7 +141,7 @@ class Known:
 
     @property
     def ranks(self) -> tuple[bytes, bytes]:
-        """Whose the code of each string is: as a file, and as a function."""
+        """The rank of each string, as a file and as a function: user, library or plumbing."""
         return self.file_rank, self.function_rank
 
     @property
@@ -156,27 +156,27 @@ class Known:
         return self.rank(frame) > LIBRARY
 
     def rank(self, frame: int) -> int:
-        """Whose a frame is by its file: USER, LIBRARY, or plumbing."""
+        """The rank of a frame by its file: USER, LIBRARY, or plumbing."""
         return self.file_rank[self.snap.code.frame(frame)[1]]
 
     def frame_label(self, frame: int) -> str:
-        """What a frame is called that stands for a whole stack."""
+        """The label of a frame that represents a whole stack."""
         return name_of_frame(self.snap.frame(frame)).words
 
     def call_label(self, frames: Sequence[int], level: int, *, inverted: bool) -> str:
-        """What a call of a tree is called: frames that have a line of it, the outermost first, or
-        if `inverted` the innermost."""
+        """The label of a call of a tree: its frames share a line, the outermost first, or with
+        `inverted` the innermost."""
         at = frames[0 if inverted else -1]
-        if level == 1 and len(frames) == 1:  # it may stand for a stack without code
+        if level == 1 and len(frames) == 1:  # it may represent a stack without code
             return self.frame_label(at)
         return place_of(self.snap.frame(at)).words
 
     def label_frame(self, usage: Usage, stack: int) -> int:
-        """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        """The frame that a stack is attributed to; ABSENT_ID for the stack of no frames."""
         return usage.label_frame(stack, self.file_rank, self.function_rank)
 
     def stack_label(self, stack: int) -> Label:
-        """A stack, called after the frame that it is put down to (naming.py). Spelled out once."""
+        """A stack, named after the frame it's attributed to (naming.py). Spelled out once."""
         if stack in self._stacks:
             return self._stacks[stack]
         ids = self.snap.code.stack(stack) if self.fewer is None else self.fewer.stack(stack)

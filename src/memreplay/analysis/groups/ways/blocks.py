@@ -21,14 +21,14 @@ NO_SIZE = 64  # the name of sizes below 1 byte
 
 
 def stream_label(stream: int | None) -> str:
-    """What a stream is called; None where it is not known."""
+    """The label of a stream; None if it isn't known."""
     if stream is None:
         return NO_STREAM
     return "default stream" if stream == 0 else f"stream {stream}"
 
 
 def pool_label(pool: tuple[int, int] | None) -> str:
-    """What a pool is called; None where it is not known."""
+    """The label of a pool; None if it isn't known."""
     if pool is None:
         return NO_POOL
     if pool == (0, 0):
@@ -39,14 +39,14 @@ def pool_label(pool: tuple[int, int] | None) -> str:
 
 
 def part_label(part: Part, by: By) -> str:
-    """What a pool or stream is called."""
+    """The label of a pool or stream."""
     if by == ByStream.name:
         return stream_label(None if part.stream is UNSET else part.stream)
     return pool_label(None if part.pool is UNSET else part.pool)
 
 
 def size_label(bits: int) -> str:
-    """What allocations are called whose bytes have so many bits: 0 of none."""
+    """The label of allocations whose bytes have this many bits: 0 for none."""
     if bits == 0:
         return "0 B"
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -74,12 +74,12 @@ class ByPart(Way):
         return Label(self.label_of(replay, key))
 
     def labels(self, replay: Replay) -> list[str]:
-        """What each part of a device is called, in their order."""
+        """The label of each part of a device, in their order."""
         keys = replay.classes(self.name).keys()
         return [self.label_of(replay, key) for key in keys]
 
     def label_of(self, replay: Replay, key: int | None) -> str:
-        """What the part of this key is called."""
+        """The label of the part with this key."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""By what an allocation is for: its category, and the phase of a step that made it."""
+"""By the purpose of an allocation: its category, and the phase of a step that made it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Replay, Usage
 
-# What events carry that rules may ask for.
+# Texts of events that rules may match.
 _EVENT_TEXTS: dict[str, type[ByEventText]] = {
     way.name: way for way in (ByCompileContext, ByUserMetadata)
 }
@@ -55,7 +55,7 @@ class ByRules(Way):
         return self._met
 
     def rules(self) -> RuleSet:
-        """The rules, where nothing was recorded."""
+        """The rules, if the recorder noted no categories."""
         raise NotImplementedError
 
     def keys(self, usage: Usage) -> Keys:
@@ -188,7 +188,7 @@ class RulesMet:
                     rows = said.rows(replay)
                     names = [said.carried(name) for name in memoryview(rows.names()).tolist()]
                 sets = [self.rules.of_text(key, name) for name in names]
-                if key == "ends":  # what the step calls back isn't the optimizer's
+                if key == "ends":  # code that the step calls back isn't the optimizer's
                     called = memoryview(rows.names()).tolist()
                     sets = [
                         bits & ~self.rules.of_optimizers if name == _groups.CALLED_BACK else bits
@@ -218,7 +218,7 @@ class RulesMet:
         return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
 
     def _likely(self, replay: Replay) -> Buffer | None:
-        """What `before.py` says of carried blocks; it is loaded where there are any."""
+        """The origins of carried blocks by `before.py`, which is loaded if there are any."""
         if self._origins is None or not len(replay.carried("stack")) or self.known.kept == "none":
             return None
         from memreplay.analysis.categories.before import likely
@@ -227,8 +227,8 @@ class RulesMet:
         return found if self.known.fewer is None else self.known.fewer.of_carried(replay, found)
 
     def _told_apart(self, replay: Replay, masks: array[int]) -> Keys | None:
-        """The rules that can hold for each carried block, where some are told apart, and all for
-        events: `masks` leave what was there before and has no stack to this, then."""
+        """The rules that can hold for each carried block, if origins distinguish some, and all for
+        events: `masks` then leave carried blocks without a stack to this."""
         of_carried = self._likely(replay)
         if of_carried is None or max(memoryview(of_carried), default=0) <= ORIGINS.index(BEFORE):
             return None

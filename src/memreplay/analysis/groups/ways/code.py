@@ -58,7 +58,7 @@ class ByCode(Way):
         return self.code_label(usage, name)
 
     def code_label(self, usage: Usage, name: int) -> Label:
-        """What a group that has a stack is called."""
+        """The label of a group that has a stack."""
         raise NotImplementedError
 
     def key_of(self, usage: Usage, stack: int) -> int:
@@ -91,7 +91,7 @@ class ByStack(ByCode):
         return stack
 
     def _operators(self) -> array[int]:
-        """Of each frame the first that is of the same operator or node; ABSENT_ID of others."""
+        """For each frame the first one with the same operator or node; ABSENT_ID for others."""
         code = self.known.snap.code
         names: dict[int, tuple[bool, str]] = {}
         for i in code.names()[1]:
@@ -110,7 +110,7 @@ class ByStack(ByCode):
 
 
 class ByLine(ByCode):
-    """By the frame that a stack is put down to."""
+    """By the frame that a stack is attributed to."""
 
     name = "line"
     help = "have stacks attributed to the same line: that of the innermost frame in your own code"
@@ -140,7 +140,7 @@ class ByInnermost(ByLine):
 
 
 class ByFunction(ByCode):
-    """By the function of the frame that a stack is put down to."""
+    """By the function of the frame that a stack is attributed to."""
 
     name = "function"
     help = "have stacks attributed to the same function: that of this frame"
@@ -155,7 +155,7 @@ class ByFunction(ByCode):
 
 
 class ByFile(ByCode):
-    """By the file of the frame that a stack is put down to."""
+    """By the file of the frame that a stack is attributed to."""
 
     name = "file"
     help = "have stacks attributed to the same file"
@@ -257,7 +257,7 @@ class ByModule(ByCode):
     def _by_forward(self, replay: Replay) -> Keys:
         """By the modules' forward functions, the user's and those of PyTorch's own modules.
 
-        Where functions are named with their class, any line of one stands for it.
+        If functions are named with their class, any line of one represents it.
         """
         known, code = self.known, self.known.snap.code
         files, functions = code.names()

@@ -1,4 +1,4 @@
-"""By what texts of the recording say of an allocation: annotations, compile contexts, metadata."""
+"""By texts of the recording about an allocation: annotations, compile contexts, metadata."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ByAnnotation(ByText):
                 changes += [(begin, True, number, text), (end, False, number, text)]
         changes.sort()
         # Numbers are in the order in which they began: the highest that is open is the innermost.
-        # What ended stays in the heap until it is on top: no change looks at all that are open.
+        # Ended ones stay in the heap until they are on top: no change looks at all open ones.
         open_now: dict[int, int] = {}
         heap: list[int] = []
         runs: list[tuple[int, int]] = []
@@ -80,10 +80,10 @@ class ByAnnotation(ByText):
 
 
 class ByEventText(ByText):
-    """By what each event carries; what those of carried blocks said is not known."""
+    """By a text of each event; those of carried blocks are not known."""
 
     empty: tuple[str, ...] = ("",)
-    """Texts that PyTorch writes where there is none."""
+    """Texts that PyTorch writes for no text."""
 
     def keys(self, usage: Usage) -> Keys:
         rows = self.rows(usage.replay)
@@ -96,7 +96,7 @@ class ByEventText(ByText):
         return _groups.row_keys(replay.native, self._column(replay), _core.ABSENT_ID)
 
     def carried(self, name: int) -> str | None:
-        """The text of an id, None where it says nothing."""
+        """The text of an id, None if it's empty."""
         if name == _core.ABSENT_ID:
             return None
         snap = self.known.snap

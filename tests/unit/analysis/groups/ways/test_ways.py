@@ -1,4 +1,4 @@
-"""The registry of ways: names, headings, and what a way that is registered is asked."""
+"""The registry of ways: names, headings, and every place that one more way reaches."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ByParity(Way):
 
 @pytest.fixture
 def parity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A file of three allocations, where there is one way more."""
+    """A file of three allocations; there is one more way."""
     monkeypatch.setitem(WAYS, "parity", ByParity)
     builder = SnapshotBuilder().alloc(512, 1).alloc(1024, 20).alloc(2048, 300)
     file = tmp_path / "snap.pickle"
