@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 import memreplay._core as _core
@@ -549,7 +549,7 @@ class Snapshot(Staying):
         return _later().view(self, after, height=height)
 
 
-class Later(NamedTuple):
+class Later(Struct, frozen=True):
     """Functions of later layers, for callers of the library (`memreplay.opening`)."""
 
     table: Callable[[Snapshot, str], Batched]
