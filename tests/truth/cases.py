@@ -154,6 +154,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "mem_tracker": ("", "--foreach", "--ckpt"),
     "profiler": ("", "--inplace", "--amp"),
     "compiled": ("eager", "aot_eager"),
+    "swapped": ("subclass", "asked", "plain"),
     "distributed": (
         "ddp",
         "ddp --views",

@@ -67,6 +67,9 @@ def plain_tensors(tensor: Any) -> Iterator[Any]:
         yield from plain_tensors(local)
     elif tensor.is_sparse:
         yield from (tensor._indices(), tensor._values())
+    elif hasattr(tensor, "__tensor_flatten__"):
+        for name in tensor.__tensor_flatten__()[0]:
+            yield from plain_tensors(getattr(tensor, name))
     else:
         yield tensor
 

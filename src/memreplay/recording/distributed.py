@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from memreplay.engine.record import _tracker
 from memreplay.engine.record._tracker import COMMUNICATION, UNSHARDED, UNSHARDED_GRADIENT, mark
+from memreplay.recording.modules import is_hooked
 from memreplay.recording.tensors import Addresses
 
 # The package moved in PyTorch 2.6.
@@ -28,8 +28,7 @@ class Distributed:
 
     def __init__(self, addresses: Addresses) -> None:
         self.addresses, self.guard = addresses, addresses.guard
-        # Of parameters by their ids: the parameter, and its hook.
-        self.followed: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        self.followed: dict[int, Any] = {}  # hooks of parameters, by their ids
         # By what has it, and its name: that, what it was, and what it is now.
         self.wrapped: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
         self.on = True
@@ -91,11 +90,11 @@ class Distributed:
 
     def follow(self, one: Any) -> None:
         parameter = getattr(one, "_unsharded_param", None)
-        if parameter is not None and parameter.requires_grad and parameter.is_leaf:
-            followed = self.followed.get(id(parameter))
-            if followed is None or followed[0]() is not parameter:
-                hook = parameter.register_post_accumulate_grad_hook(self.accumulating)
-                self.followed[id(parameter)] = weakref.ref(parameter), hook
+        if parameter is None or is_hooked(self.followed.get(id(parameter))):
+            return
+        if parameter.requires_grad and parameter.is_leaf:
+            hook = parameter.register_post_accumulate_grad_hook(self.accumulating)
+            self.followed[id(parameter)] = hook
 
     def accumulating(self, parameter: Any) -> None:
         """Autograd's hook."""
@@ -114,6 +113,6 @@ class Distributed:
             if getattr(of, name, None) is made:  # else a program has put its own around it
                 setattr(of, name, theirs)
         self.wrapped.clear()
-        for _, hook in self.followed.values():
+        for hook in self.followed.values():
             hook.remove()
         self.followed.clear()

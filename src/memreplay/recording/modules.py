@@ -41,8 +41,10 @@ class Modules:
         self.guard = guard or Guard(torch)
         self.names = [""]  # by number; 0 is no module
         self.numbers: dict[int, int] = {}  # by id: that of a module which is gone is taken away
-        # Of parameters, by id: the parameter, and the number of its module.
-        self.owners: dict[int, tuple[weakref.ref[Any], int]] = {}
+        # Of parameters, by id: where it is, and the number of its module.
+        self.owners: dict[int, tuple[_calls.Place, int]] = {}
+        # Of models, by id: where the first parameter is, its type and its blocks when last marked.
+        self.first: dict[int, tuple[_calls.Place, type, list[int]]] = {}
         self.kept: dict[int, weakref.ref[Any]] = {}  # by id, while they live
         self.made: dict[str, int] = {}  # numbers of modules that programs make anew each step
         self.roots: list[weakref.ref[Any]] = []
@@ -124,7 +126,19 @@ class Modules:
                 self.anew(module, type(module).__name__)  # such as a loss function
             else:
                 self.root(module)
+        elif _tracker.depth() == 0 and self.moved(module):
+            self.mark(module)
         return self.numbers[id(module)]
+
+    def moved(self, root: Any) -> bool:
+        """Whether the parameters of a model are elsewhere since it was marked, as after `.half()`
+        or `.cuda()`."""
+        if id(root) not in self.first:
+            return False
+        place, kind, addresses = self.first[id(root)]
+        parameter = place()
+        # FSDP2 puts a whole parameter, which isn't marked as one, in the place of a shard.
+        return type(parameter) is kind and self.addresses.all(parameter) != addresses
 
     def mark_inputs(self, given: object) -> None:
         for tensor in self.addresses.found_in(given):
@@ -172,38 +186,55 @@ class Modules:
 
     def mark(self, root: Any) -> None:
         """Parameters and buffers of a model, where they are now, and gradients."""
+        first = None
         for _, module in within(root):
             number = self.numbers.get(id(module), 0)
-            for parameter in tensors_of(module, "_parameters"):
-                self.mark_parameter(parameter, number)
+            for name, parameter in dict.items(own(module, "_parameters") or {}):
+                if parameter is not None:
+                    place = _calls.Place(weakref.ref(module), name)
+                    first = first or (place, parameter)
+                    self.mark_parameter(parameter, number, place)
             for buffer in tensors_of(module, "_buffers"):
                 for address in self.addresses.all(buffer):
                     mark(address, BUFFER, number)
+        if first is not None:
+            place, parameter = first
+            self.first[id(root)] = place, type(parameter), self.addresses.all(parameter)
 
-    def mark_parameter(self, parameter: Any, number: int) -> None:
-        """One parameter, and its gradient, from now on each time that there is one."""
-        self.guard.run("noting a parameter", self.mark_one, parameter, number)
+    def mark_parameter(
+        self, parameter: Any, number: int = 0, place: _calls.Place | None = None
+    ) -> None:
+        """One parameter, and its gradient, from now on each time that there is one. `place`: where
+        it is, if a module has it."""
+        self.guard.run("noting a parameter", self.mark_one, parameter, number, place)
 
-    def mark_one(self, parameter: Any, number: int) -> None:
+    def mark_one(self, parameter: Any, number: int, place: _calls.Place | None) -> None:
         for address in self.addresses.all(parameter):
             mark(address, PARAMETER, number)
-        known = self.knows(parameter)
-        if not known or (number and not self.owner(parameter)):
-            self.owners[id(parameter)] = weakref.ref(parameter), number
-        if not known or (parameter.requires_grad and id(parameter) not in self.hooks):
-            self.hook(parameter)
+        if place is not None and not self.owner(parameter):
+            self.owners[id(parameter)] = place, number
+        self.hook(parameter)
         self.accumulated(parameter)
 
     def hook(self, parameter: Any) -> None:
         """Mark this parameter's gradient whenever autograd has written it."""
         hook = getattr(parameter, "register_post_accumulate_grad_hook", None)
-        if hook is not None and parameter.requires_grad and parameter.is_leaf:
+        if (
+            hook is not None
+            and parameter.requires_grad
+            and parameter.is_leaf
+            and not self.hooked(parameter)
+        ):
             self.hooks[id(parameter)] = hook(self.gradients)
+
+    def hooked(self, parameter: Any) -> bool:
+        """Whether this parameter has a hook of ours."""
+        return is_hooked(self.hooks.get(id(parameter)))
 
     def hook_one_of(self, parameters: list[Any], call: Callable[[Any], None]) -> bool:
         """Take the hooks of these parameters away if each has a gradient now, and let the last one
         call `call(parameter)` instead. Return whether that was done."""
-        trained = [one for one in parameters if id(one) in self.hooks]
+        trained = [one for one in parameters if self.hooked(one)]
         if len(trained) < len(parameters) or any(one.grad is None for one in trained):
             return False
         for one in trained:
@@ -212,17 +243,19 @@ class Modules:
         self.hooks[id(last)] = last.register_post_accumulate_grad_hook(call)
         return True
 
-    def hook_all(self) -> None:
-        """Hook each known parameter that has no hook."""
-        for known, _ in list(self.owners.values()):
-            parameter = known()
-            if parameter is not None and id(parameter) not in self.hooks:
+    def hook_all(self, more: Collection[Any] = ()) -> None:
+        """Hook each known parameter that has no hook, and `more` parameters."""
+        for place, _ in list(self.owners.values()):
+            parameter = place()
+            if parameter is not None:
                 self.hook(parameter)
+        for parameter in more:
+            self.hook(parameter)
 
     def knows(self, parameter: Any) -> bool:
         """Whether it is a known one."""
         found = self.owners.get(id(parameter))
-        return found is not None and found[0]() is parameter
+        return self.hooked(parameter) or (found is not None and found[0]() is parameter)
 
     def owner(self, parameter: Any) -> int:
         """The number of its module; 0: not known."""
@@ -303,6 +336,13 @@ def title_of(module: Any, taken: Collection[str]) -> str:
         count += 1
         title = f"{name}#{count}"
     return title
+
+
+def is_hooked(handle: Any) -> bool:
+    """Whether a parameter has the hook that this is PyTorch's handle of. It has lost it if its
+    tensor is gone, or was swapped for another."""
+    hooks = handle.hooks_dict_ref() if handle is not None else None
+    return hooks is not None and handle.id in hooks
 
 
 def tensors_of(module: Any, held: str) -> list[Any]:

@@ -154,7 +154,7 @@ class Optimizers:
         if known.hooked == "one" and not known.seen:
             # Its layer was frozen, or is left out: other passes may be of other parameters, too.
             known.hooked = "all again"
-            self.modules.hook_all()
+            self.modules.hook_all(parameters)
         elif known.hooked == "all" and known.steps >= SURE and not _tracker.in_backward():
             done = self.modules.hook_one_of(parameters, functools.partial(self.in_pass, known))
             known.hooked = "one" if done else "all again"
@@ -217,7 +217,7 @@ class Optimizers:
             self.modules.search()
         for parameter in given:
             if not self.modules.knows(parameter):
-                self.modules.mark_parameter(parameter, 0)
+                self.modules.mark_parameter(parameter)
 
     def again(self) -> None:
         """All that there is, where it is now; models are looked for at the same time."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import weakref
+from types import SimpleNamespace
 from typing import Any
 
 from memreplay.recording.guarding import Guard
@@ -156,3 +158,72 @@ def test_names_of_pytorchs_wrappers_are_left_out() -> None:
     inner = Module(module=Module(), layer=Module(_checkpoint_wrapped_module=Module(mid=Module())))
     names = [name for name, _ in within(DataParallel(module=inner))]
     assert names == ["", "", "module", "layer", "layer", "layer.mid"]
+
+
+class Parameter:
+    """Stands for torch.nn.Parameter."""
+
+    requires_grad = is_leaf = True
+    grad = None
+
+    def __init__(self) -> None:
+        self.swap()
+
+    def swap(self) -> None:
+        """As torch.utils.swap_tensors does, for one that has no hooks."""
+        assert not weakref.getweakrefs(self)
+        self.hooks = Hooks()
+
+    def register_post_accumulate_grad_hook(self, call: Any) -> Any:
+        handle = SimpleNamespace(id=len(self.hooks), hooks_dict_ref=weakref.ref(self.hooks))
+        self.hooks[handle.id] = call
+        return handle
+
+
+class Hooks(dict[int, Any]):
+    """A dict that may have weak references, as an OrderedDict."""
+
+
+def linear() -> tuple[Modules, Any, Parameter]:
+    """A model of one module with one parameter, which are known."""
+    known = modules()
+    known.addresses.all = lambda tensor: []  # type: ignore[method-assign]
+    module: Any = Module()
+    parameter = Parameter()
+    vars(module)["_parameters"] = {"weight": parameter}
+    known.root(module)
+    return known, module, parameter
+
+
+def test_a_parameter_may_be_swapped_and_is_known_by_where_it_is() -> None:
+    known, module, parameter = linear()
+    assert (known.knows(parameter), known.owner(parameter)) == (True, 1)
+    parameter.swap()
+    assert (known.knows(parameter), known.owner(parameter)) == (True, 1)
+    assert not known.hooked(parameter)
+    known.hook_all()
+    known.hook_all()
+    assert len(parameter.hooks) == 1
+    vars(module)["_parameters"]["weight"] = Parameter()
+    assert known.owner(parameter) == 0
+
+
+def test_the_place_of_a_parameter_is_empty_when_its_module_is_gone() -> None:
+    known, module, parameter = linear()
+    place, _ = known.owners[id(parameter)]
+    assert place() is parameter
+    del module
+    gc.collect()
+    assert known.owner(parameter) == 0
+
+
+def test_a_parameter_of_no_module_is_known_by_its_hook() -> None:
+    known, *_ = linear()
+    loose = Parameter()
+    known.mark_parameter(loose)
+    assert (known.knows(loose), known.owner(loose), len(loose.hooks)) == (True, 0, 1)
+    loose.swap()
+    assert not known.knows(loose)
+    known.hook_all([loose])
+    assert known.knows(loose)
+    assert known.guard.failures() == []

@@ -1,7 +1,7 @@
 """What is done most often while a program is recorded: a module is called, a gradient is there."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from typing_extensions import disjoint_base
@@ -15,11 +15,16 @@ def call(module: Any, *args: Any, **kwargs: Any) -> Any: ...
 def end() -> None: ...
 
 @disjoint_base
+class Place:
+    def __init__(self, module: weakref.ref[Any], name: str) -> None: ...
+    def __call__(self) -> Any: ...
+
+@disjoint_base
 class Gradients:
     def __init__(
         self,
         category: int,
-        owners: dict[int, tuple[weakref.ref[Any], int]],
+        owners: Mapping[int, tuple[Callable[[], Any], int]],
         plain: type,
         other: Callable[[Any], object],
     ) -> None: ...

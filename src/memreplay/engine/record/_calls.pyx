@@ -4,6 +4,7 @@ In C, for its speed, and so that stacks look as they do without a recording: Pyt
 of it.
 """
 
+from cpython.object cimport PyObject_GenericGetAttr
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.record cimport tracker as _tracker
 
@@ -42,11 +43,33 @@ def end() -> None:
     state["now"] = (state["now"][0], {}, None)
 
 
+cdef class Place:
+    """Where a module has a parameter; called, it returns what is there now.
+
+    It stands for a weak reference to the parameter: `torch.utils.swap_tensors`, by which modules
+    change the type and device of parameters, refuses a tensor that has any.
+
+    `module`: a weak reference to it."""
+    cdef object module, name
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+    def __call__(self):
+        module = self.module()
+        if module is None:
+            return None
+        try:  # not by the program's own __getattr__
+            return dict.get(PyObject_GenericGetAttr(module, "_parameters"), self.name)
+        except (AttributeError, TypeError):  # it is not whole
+            return None
+
+
 cdef class Gradients:
     """Marks gradients of parameters. Called with a parameter it is autograd's hook, which runs as
     soon as `.grad` is there.
 
-    `owners`: of parameters by their ids a weak reference to each, and the number of its module.
+    `owners`: of parameters by their ids the place of each, and the number of its module.
     What is not of the type `plain`, or not at the beginning of a known block, is for
     `other(parameter)`.
     """
