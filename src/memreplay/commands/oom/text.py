@@ -133,7 +133,7 @@ def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[B
     else:
         likely = (
             f"not likely: {size(end.peak_bytes)} was active earlier, and has been freed since;"
-            f" memreplay at FILE --at {end.peak_event} shows who held it"
+            f" memreplay at FILE {end.peak_event} shows who held it"
         )
     free = f"{size(end.cached_bytes)}, the largest block {size(end.largest_free_bytes)}"
     pairs = (

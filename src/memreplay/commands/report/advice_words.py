@@ -172,7 +172,7 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
     if peak.events:
         wanted.append(("timeline --by category", "how memory rose and fell"))
     else:
-        wanted.append(("segments", "what lies in each segment"))
+        wanted.append(("fragmentation --map", "what lies in each segment"))
     # Standard input and bytes have a name in angle brackets.
     name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
     found = []

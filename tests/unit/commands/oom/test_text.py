@@ -160,7 +160,7 @@ def test_none_but_a_likely_end() -> None:
     assert (
         "not likely: 130.0 MiB was active earlier, and has been freed since; memreplay at FILE"
     ) in whole
-    assert "FILE --at 3 shows" in whole
+    assert "FILE 3 shows" in whole
     assert "cached 30.0 MiB, the largest block 30.0 MiB" in whole
 
 
