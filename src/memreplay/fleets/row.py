@@ -12,11 +12,13 @@ from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.simulating.verdicts import simulation_verdict
 from memreplay.analysis.steps.boundaries import at_most, known_steps, step_at
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.leaks.find import device_leaks
 from memreplay.commands.steps.find import sum_steps
 from memreplay.commands.summary.run import recorded_run
 from memreplay.fleets.result import CardFit, FleetDevice, FleetRank, Holder
+from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
@@ -58,17 +60,15 @@ def _device(
     replay, point = usage.replay, usage.peak
     reserved = replay.measure("reserved")
     steps = known_steps(snap, replay)
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=strict)
     groups, *_ = grouper.holders(usage, point.event_index, HOLDERS)
     total = replay.card_bytes
     by, curve = _curve(usage, steps)
     return FleetDevice(
-        device=replay.device,
-        exactness=trust.exactness,
+        **inlined(FleetDevice, device_facts(snap, replay, trust)),
         peak_bytes=point.bytes,
         event_index=point.event_index,
         time_us=point.time_us,
-        start_us=replay.time_us(replay.start),
         step=step_at(steps, replay, point.event_index),
         reserved_peak_bytes=reserved.peak.bytes,
         unused_bytes=unused_bytes(replay),
@@ -85,9 +85,6 @@ def _device(
         curve_by=by,
         curve=curve,
         cards=tuple(_on_card(snap, replay, total, strict=strict) for total in totals),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
     )
 
 

@@ -17,6 +17,8 @@ from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.record import Arrays, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -173,19 +175,27 @@ class Parted:
 
 
 class Verdict(Record, frozen=True):
-    """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md).
-
-    `exact`: what is shown is exact, though more may have happened (events that a ring buffer lost).
-    """
+    """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md)."""
 
     trusted: bool
-    exact: bool
+    exactness: Exactness
     reasons: tuple[str, ...]
 
     @property
-    def exactness(self) -> Exactness:
-        """The same as `exact`, as reports say it."""
-        return "exact" if self.exact else "estimated"
+    def exact(self) -> bool:
+        """Whether what is shown is exact, though more may have happened (events that a ring buffer
+        lost)."""
+        return self.exactness == "exact"
+
+
+def joined(verdicts: Sequence[Verdict], *, exact: bool, reasons: Iterable[str] = ()) -> Verdict:
+    """One verdict on what needs all of these: `reasons` come after theirs, each once."""
+    every = [*(reason for one in verdicts for reason in one.reasons), *reasons]
+    return Verdict(
+        trusted=all(one.trusted for one in verdicts),
+        exactness="exact" if exact else "estimated",
+        reasons=tuple(dict.fromkeys(every)),
+    )
 
 
 MomentKind = Literal["event", "elapsed", "time"]

@@ -201,3 +201,17 @@ def text_only(kind: type[Record]) -> frozenset[str]:
     """The fields only for text: the class's own, and those of its bases."""
     named = (name for one in kind.__mro__ for name in vars(one).get("text_only", ()))
     return frozenset(named)
+
+
+def inlined(of: type[Record], *parts: Record) -> dict[str, Any]:
+    """Return the fields of `parts` that records of the type `of` have, by name.
+
+    Results are composed: `DevicePeak(**inlined(DevicePeak, facts, held), …)`. Their keys stay flat.
+    """
+    own = set(of.__struct_fields__)
+    return {
+        name: getattr(part, name)
+        for part in parts
+        for name in part.__struct_fields__
+        if name in own
+    }

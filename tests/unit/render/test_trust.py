@@ -18,7 +18,7 @@ class Numbers(Verdict, frozen=True):
 
 def of(*reasons: str, events: int = 1000) -> Numbers:
     found = graded(reasons)
-    return Numbers(found.trusted, found.exact, found.reasons, events)
+    return Numbers(found.trusted, found.exactness, found.reasons, events)
 
 
 MISSING = "so an earlier, higher peak may be missing."

@@ -19,7 +19,7 @@ from memreplay.analysis.groups.ways.base import NO_STACK
 from memreplay.analysis.selecting.category import of_categories
 from memreplay.analysis.selecting.choice import filtering_of
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.analysis.trust.trust import graded, strict_verdict, verdict
+from memreplay.analysis.trust.trust import graded, verdict
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import (
     By,
@@ -31,6 +31,7 @@ from memreplay.snapshot.model import (
     Verdict,
     When,
 )
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.analysis.code.native import FramesKept
@@ -293,7 +294,7 @@ class SnapshotSide:
     def verdict(self, device: int, measure: MeasureName) -> Verdict:
         """Whether a measure of a device can be trusted."""
         usage = self.snap.replay(device).measure(measure)
-        return (strict_verdict if self.strict else verdict)(self.snap, usage)
+        return verdict(self.snap, usage, strict=self.strict)
 
     def at(self, device: int, scope: Scope) -> Sided:
         """A device there: its totals, and all its groups."""
@@ -302,7 +303,7 @@ class SnapshotSide:
         if level is None:
             raise UsageError(f"device {device} has no {missing_words(scope)}")
         # Of what is filtered, so that what cannot be checked of a part is no doubt of it.
-        trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
+        trust = verdict(self.snap, usage, strict=self.strict)
         groups, _, count, _ = self.grouper().holders(usage, level.event_index, 0)
         side = Side(
             bytes=level.bytes,
@@ -310,9 +311,7 @@ class SnapshotSide:
             event_index=level.event_index,
             time_us=usage.replay.time_us(level.event_index),
             backend=usage.replay.backend.name,
-            exactness=trust.exactness,
-            trusted=trust.trusted,
-            reasons=trust.reasons,
+            **inlined(Side, trust),
         )
         return Sided(side, list(groups), seen=self._seen_code())
 
@@ -405,9 +404,7 @@ class BaselineSide:
             count=peak.count,
             event_index=peak.event_index,
             time_us=None,
-            exactness=trust.exactness,
-            trusted=trust.trusted,
-            reasons=trust.reasons,
+            **inlined(Side, trust),
         )
         groups = [self._group(group) for group in peak.groups]
         if len(groups) >= peak.groups_total:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.groups.records import Holders
 from memreplay.analysis.groups.ways import is_of_parts, ways_of
 from memreplay.analysis.groups.ways.base import Known
 from memreplay.analysis.groups.ways.blocks import part_label
@@ -63,6 +66,19 @@ class Grouper:
 
             return *reserved_groups(self.dimensions, self.by, usage, event, top), ()
         return *self.groups(usage, event, top), ()
+
+    def held(self, usage: Usage, event: int, top: int, whole: int) -> Holders:
+        """The same as a part of a result: `whole` is how many bytes all groups have together."""
+        groups, total, count, parts = self.holders(usage, event, top)
+        return Holders(
+            live_count=count,
+            groups_total=total,
+            rest_bytes=whole - sum(group.bytes for group in groups),
+            rest_count=count - sum(group.count for group in groups),
+            groups=groups,
+            pools=parts if self.by == "pool" else UNSET,
+            streams=parts if self.by == "stream" else UNSET,
+        )
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
         """The same of pools or streams: those that hold anything."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from memreplay.analysis.groups.records import Blocker
-from memreplay.analysis.trust.trust import strict_verdict, verdict
-from memreplay.snapshot.model import Verdict
+from memreplay.analysis.trust.trust import verdict
+from memreplay.snapshot.model import Verdict, joined
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 def map_verdict(snap: Snapshot, replay: Replay, *, strict: bool) -> Verdict:
     """Whether block maps can be trusted: they need segments, the sizes of blocks, and requests."""
-    judge = strict_verdict if strict else verdict
-    found = [judge(snap, replay.measure(name)) for name in ("reserved", "allocated")]
-    return Verdict(
-        trusted=all(one.trusted for one in found),
-        exact=all(one.exact for one in found),
-        reasons=tuple(dict.fromkeys(reason for one in found for reason in one.reasons)),
-    )
+    found = [
+        verdict(snap, replay.measure(name), strict=strict) for name in ("reserved", "allocated")
+    ]
+    return joined(found, exact=all(one.exact for one in found))
 
 
 def map_sums(sums: dict[str, int]) -> dict[str, int]:

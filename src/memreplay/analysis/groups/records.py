@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memreplay.snapshot.model import Group
+from msgspec import UnsetType
+
+from memreplay.snapshot.model import Group, Part, Parted
 from memreplay.snapshot.record import Record
 
 # Which requests the blocks of a segment serve: up to 1 MiB, or larger.
 Kind = Literal["small", "large"]
+
+
+class Holders(Record, Parted, frozen=True, kw_only=True):
+    """The part of a result that says who held memory at a moment; `commands.shared.fields` says
+    what each field means."""
+
+    live_count: int
+    """In how many allocations it was."""
+    groups_total: int
+    rest_bytes: int
+    rest_count: int
+    groups: tuple[Group, ...]
+    pools: tuple[Part, ...] | UnsetType
+    streams: tuple[Part, ...] | UnsetType
 
 
 class MapSums(Record, frozen=True, kw_only=True):

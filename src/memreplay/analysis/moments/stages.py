@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memreplay.analysis.annotations.spans import spans
 from memreplay.analysis.moments.highest import Highest
 from memreplay.analysis.moments.records import AnnotationUsage, DeviceAnnotations
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Span, Verdict
@@ -36,17 +40,13 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
     if top and len(found) > top:
         order = sorted(range(len(found)), key=lambda i: (-found[i].peak_bytes, i))
         kept = [found[i] for i in sorted(order[:top])]
+    facts = device_facts(snap, replay, trust)
     return DeviceAnnotations(
-        device=replay.device,
+        **inlined(DeviceAnnotations, replace(facts, start_us=replay.origin_us)),
         measure=usage.measure,
-        exactness=trust.exactness,
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
         peak_bytes=usage.peak.bytes,
         annotations_total=len(found),
         annotations=tuple(kept),
-        start_us=replay.origin_us,
     )
 
 

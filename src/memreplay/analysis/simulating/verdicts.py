@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.groups.mapped import map_verdict
-from memreplay.snapshot.model import Verdict
+from memreplay.snapshot.model import Verdict, joined
 
 if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
@@ -18,8 +18,4 @@ def simulation_verdict(
 ) -> Verdict:
     """Reasons of the recording first, then those of the simulation."""
     recorded = map_verdict(snap, replay, strict=strict)
-    return Verdict(
-        trusted=recorded.trusted,
-        exact=recorded.exact and found.exact,
-        reasons=(*recorded.reasons, *found.reasons),
-    )
+    return joined([recorded], exact=recorded.exact and found.exact, reasons=found.reasons)

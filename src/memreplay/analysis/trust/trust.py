@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import memreplay._core as _core
 from memreplay.analysis.trust.ring import overflow_signs, overflowed
-from memreplay.snapshot.model import Verdict
+from memreplay.snapshot.model import Verdict, joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,12 +77,15 @@ _SLACK_BYTES = 1 << 20
 TAIL_BLOCKS = 16
 
 
-def verdict(snap: Snapshot, usage: Usage) -> Verdict:
+def verdict(snap: Snapshot, usage: Usage, *, strict: bool = False) -> Verdict:
     """Whether a measure of a device can be trusted. The reasons are stable names; docs/numbers.md
     has them.
 
-    It looks at what the measure itself needs; `device_verdict` looks at everything.
+    It looks at what the measure itself needs; `device_verdict` looks at everything, and `strict`
+    at both.
     """
+    if strict:
+        return _strict(snap, usage)
     replay = usage.replay
     reasons = _of_the_file(snap, replay)
     if usage.measure == "reserved" and _has_segment_changes(replay):
@@ -136,7 +139,7 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     return graded(list(dict.fromkeys(reasons)))
 
 
-def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
+def _strict(snap: Snapshot, usage: Usage) -> Verdict:
     """The verdict on a measure with everything that can be held against its device beside it.
 
     A lost event may leave one measure without a contradiction, and show in another.
@@ -145,11 +148,7 @@ def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
     whole = device_verdict(snap, usage.replay)
     if usage.measure == "reserved" and _has_segment_changes(usage.replay):
         whole = graded([one for one in whole.reasons if one != "no_allocations"])
-    return Verdict(
-        trusted=own.trusted and whole.trusted,
-        exact=own.exact,
-        reasons=tuple(dict.fromkeys(own.reasons + whole.reasons)),
-    )
+    return joined([own, whole], exact=own.exact)
 
 
 def graded(reasons: Sequence[str]) -> Verdict:
@@ -160,7 +159,9 @@ def graded(reasons: Sequence[str]) -> Verdict:
         reasons = [one for one in reasons if one not in _NOT_IN_PROFILES]
         found = set(reasons)
     return Verdict(
-        trusted=found <= REMARKS, exact=found <= EXACT_ALL_THE_SAME, reasons=tuple(reasons)
+        trusted=found <= REMARKS,
+        exactness="exact" if found <= EXACT_ALL_THE_SAME else "estimated",
+        reasons=tuple(reasons),
     )
 
 

@@ -14,7 +14,8 @@ from memreplay.analysis.groups.ways.blocks import NO_SIZE, BySize, ByStream
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.allocations.result import (
     AllocationGroup,
     AllocationsReport,
@@ -28,6 +29,7 @@ from memreplay.declared import Opt, Options
 from memreplay.engine.query import _churn
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import AllocationsSort
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
@@ -130,7 +132,7 @@ def _device(
     )
     whole = _Row(*found["whole"])
     rows = [_Row(*row) for row in found["rows"]]
-    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=selection.strict)
     times = found["times"]
     lifetimes_us = found["lifetimes_us"]
     ended = whole.made - whole.live_count
@@ -139,9 +141,8 @@ def _device(
     seconds = (duration or 0) / 1e6
     rest = _less(whole, rows)
     return DeviceAllocations(
-        device=replay.device,
+        **inlined(DeviceAllocations, device_facts(snap, replay, trust)),
         measure=usage.measure,
-        exactness=trust.exactness,
         allocations=whole.made,
         allocated_bytes=whole.bytes,
         frees=ended,
@@ -161,12 +162,6 @@ def _device(
         carried_over_bytes=found["carried"][1],
         carried_over_freed_count=found["carried_freed"][0],
         carried_over_freed_bytes=found["carried_freed"][1],
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(replay.device),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
         sizes=_sizes(found["sizes"]),
         lifetimes_events=tuple(EventsClass(*one) for one in _tens(found["lifetimes_events"])),
         lifetimes_us=None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.calls.calltree import TreeOptions, call_tree
@@ -16,7 +17,8 @@ from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.parsing import parsed_when
 from memreplay.analysis.selecting.selection import Selection, WithRules
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.at.result import (
     AtReport,
     DeviceAt,
@@ -28,6 +30,7 @@ from memreplay.commands.at.result import (
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Frame, When
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.analysis.caught.catching import Catching
@@ -89,7 +92,7 @@ def at_report(
         raise UsageError("reserved memory consists of segments, so it has no allocations to list")
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold and not options.tree)
     usages = chosen_usages(snap, selection)
-    verdicts = [(strict_verdict if selection.strict else verdict)(snap, usage) for usage in usages]
+    verdicts = [verdict(snap, usage, strict=selection.strict) for usage in usages]
     found: list[DeviceAt] = []
     missing: list[str] = []
     for moment in moments:
@@ -151,35 +154,21 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
     """The live set of one device after one event."""
     usage, when, event, (grouper, rules), trust = held
     replay = usage.replay
-    groups, total, count, parts = grouper.holders(usage, event, top)
     live = usage.bytes_at(event)
+    who = grouper.held(usage, event, top, live)
+    facts = device_facts(grouper.snap, replay, trust)
     allocations: tuple[LiveAllocation, ...] | UnsetType = UNSET
     stacks: tuple[Stack, ...] | UnsetType = UNSET
     if options.listed:
         allocations, stacks = _listed(usage, event, grouper, top)
     return DeviceAt(
-        device=replay.device,
+        **inlined(DeviceAt, replace(facts, start_us=replay.origin_us), who),
         measure=usage.measure,
-        exactness=trust.exactness,
         moment=when,
         event_index=event,
         time_us=replay.time_us(event),
-        start_us=replay.origin_us,
         live_bytes=live,
-        live_count=count,
         peak_bytes=usage.peak.bytes,
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=grouper.snap.trace_events(replay.device),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
-        groups_total=total,
-        rest_bytes=live - sum(group.bytes for group in groups),
-        rest_count=count - sum(group.count for group in groups),
-        groups=groups,
-        pools=parts if grouper.by == "pool" else UNSET,
-        streams=parts if grouper.by == "stream" else UNSET,
         allocations=allocations,
         stacks=stacks,
         found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,

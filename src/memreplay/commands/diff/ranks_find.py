@@ -11,10 +11,11 @@ from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs, filtering_of
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, Spread
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.filters import Filtering
@@ -53,7 +54,7 @@ def _side(
         usage = filtering.filtered(usage)
     event = resolve(snap, usage, when)
     at_peak = when.kind == "peak" and when.value == 1
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=strict)
     return RankSide(
         file=snap.file,
         device=usage.replay.device,
@@ -61,10 +62,8 @@ def _side(
         bytes=usage.peak.bytes if at_peak else usage.bytes_at(event),
         event_index=event,
         time_us=usage.replay.time_us(event),
-        exactness=trust.exactness,
-        trusted=trust.trusted,
+        **inlined(RankSide, trust),
         backend=usage.replay.backend.name,
-        reasons=trust.reasons,
     )
 
 

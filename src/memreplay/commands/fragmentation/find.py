@@ -13,6 +13,7 @@ from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import At, Selection
+from memreplay.analysis.trust.facts import device_facts
 from memreplay.commands.fragmentation.result import (
     DeviceFragmentation,
     FragmentationReport,
@@ -25,6 +26,7 @@ from memreplay.commands.fragmentation.result import (
 )
 from memreplay.declared import Options
 from memreplay.errors import UsageError
+from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import fullest, unused_bytes
 
 if TYPE_CHECKING:
@@ -79,21 +81,16 @@ def fragmentation_report(
                 missing.append(str(error))
                 continue
         block_map = replay.block_map(event)
+        trust = map_verdict(snap, replay, strict=selection.strict)
         found.append(
             DeviceFragmentation(
-                backend=replay.backend.name,
-                device=device,
-                first_event=replay.first_event,
-                events=replay.events,
-                trace_events=snap.trace_events(device),
-                start_us=replay.time_us(replay.start),
+                **inlined(DeviceFragmentation, device_facts(snap, replay, trust)),
                 points=points,
                 unused_bytes=unused_bytes(replay),
                 mean_unused_bytes=mean,
                 moment=moment,
                 event_index=event,
                 time_us=replay.time_us(event),
-                **_verdict(snap, replay, selection.strict),
                 **_at_moment(replay, block_map, grouper, selection.top),
                 map=_map(replay, block_map, grouper, selection.top, options),
                 map_total=block_map.n_segments,
@@ -110,15 +107,6 @@ def fragmentation_report(
         devices=tuple(found),
         asked=at is not None,
     )
-
-
-def _verdict(snap: Snapshot, replay: Replay, strict: bool) -> dict[str, Any]:
-    trust = map_verdict(snap, replay, strict=strict)
-    return {
-        "exactness": trust.exactness,
-        "trusted": trust.trusted,
-        "reasons": trust.reasons,
-    }
 
 
 def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> dict[str, Any]:

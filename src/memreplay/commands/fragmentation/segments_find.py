@@ -12,7 +12,8 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.fragmentation.segments_result import (
     ChangeGroup,
     Changes,
@@ -20,6 +21,7 @@ from memreplay.commands.fragmentation.segments_result import (
     SegmentChange,
     SegmentsReport,
 )
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,22 +58,15 @@ def _device(
     usage = replay.measure("reserved")
     changes = replay.segment_changes
     rank = grouper.file_rank, grouper.function_rank
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=strict)
     return DeviceSegments(
-        device=replay.device,
-        first_event=replay.first_event,
-        events=replay.events,
-        start_us=replay.time_us(replay.start),
+        **inlined(DeviceSegments, device_facts(snap, replay, trust)),
         start_segments=len(replay.reserved.regions()),
         start_bytes=usage.start_bytes,
         peak_bytes=usage.peak.bytes,
         event_index=usage.peak.event_index,
         end_bytes=usage.end_bytes,
         actions=_actions(snap, changes),
-        exactness=trust.exactness,
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
         at_peak=reserved_groups(grouper.dimensions, "line", usage, usage.peak.event_index, 0)[0],
         taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
         given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),

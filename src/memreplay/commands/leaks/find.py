@@ -15,7 +15,8 @@ from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.analysis.steps.boundaries import WINDOWS, at_most, find_steps, windows
 from memreplay.analysis.steps.guessing import MOST_CHURN, churn
 from memreplay.analysis.steps.records import GUESSED, Found, Piece, StepOptions
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.leaks.trained import (
     GAINED,
@@ -30,6 +31,7 @@ from memreplay.commands.leaks.trained import (
 from memreplay.commands.steps.find import Summed, median, sum_steps
 from memreplay.declared import Opt
 from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +156,7 @@ def device_leaks(
     grouper = grouper or Grouper(snap, "stack")
     usage = whole if filtering is None else filtering.filtered(whole)
     found = _steps(snap, whole, grouper, options)
-    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=selection.strict)
     return _Search(usage, whole, found, options, selection.top, grouper).result(trust)
 
 
@@ -308,11 +310,8 @@ class _Search:
         guessed = source is not None and source.kind in GUESSED and self.options.windows is None
         sure = missing or leaks_total or whole_rate
         return DeviceLeaks(
-            device=replay.device,
+            **inlined(DeviceLeaks, device_facts(self.grouper.snap, replay, trust)),
             measure=usage.measure,
-            exactness=trust.exactness,
-            first_event=replay.first_event,
-            events=replay.events,
             source=source,
             guessed=guessed,
             judged=not missing,
@@ -346,9 +345,6 @@ class _Search:
                 _memory(replay, self.options.total_memory),
                 step_us,
             ),
-            trusted=trust.trusted,
-            backend=replay.backend.name,
-            reasons=trust.reasons,
         )
 
     def _frames(self, name: int) -> tuple[Frame, ...]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import At, Selection
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.modules.result import DeviceModules, ModuleBytes, ModulesReport, ModulesSort
 from memreplay.commands.modules.tree import NO_MODULE, ModuleTree
 from memreplay.declared import Opt, Options
 from memreplay.engine.query import _groups
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.model import When
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,23 +204,16 @@ def _device(
         )
         for node in (*shown, *([NO_MODULE] if there[NO_MODULE] else []))
     )
-    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=selection.strict)
+    facts = device_facts(snap, replay, trust)
     return DeviceModules(
-        device=replay.device,
+        **inlined(DeviceModules, replace(facts, start_us=replay.origin_us)),
         measure=usage.measure,
-        exactness=trust.exactness,
         event_index=event,
         time_us=replay.time_us(event),
-        start_us=replay.origin_us,
         live_bytes=whole,
         live_count=count,
         unknown_bytes=unknown,
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(replay.device),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
         modules_total=len(nodes),
         modules=rows,
     )

@@ -16,6 +16,7 @@ from memreplay.analysis.groups.ways import WAYS, is_of_parts
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Selection, TotalMemory
+from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import NOT_RECORDED, verdict
 from memreplay.commands.oom.deciding import Deciding
 from memreplay.commands.oom.result import (
@@ -31,6 +32,7 @@ from memreplay.commands.oom.result import (
 )
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
 
 if TYPE_CHECKING:
@@ -142,15 +144,7 @@ def _device(
     card = seen if known is None else known
     one = _Telling(snap, replay, groupers, card, card_known=known is not None)
     return DeviceOoms(
-        device=replay.device,
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(replay.device),
-        start_us=replay.time_us(replay.start),
-        exactness=trust.exactness,
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
+        **inlined(DeviceOoms, device_facts(snap, replay, trust)),
         total_bytes=card,
         total_known=known is not None,
         ooms_total=len(events),
@@ -171,9 +165,10 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
     if not replay.reaches_end or snap.truncation is not None or not used:
         return None
     sums = replay.block_map(event).sums()
-    groups, total, count, parts = grouper.holders(active, event, top)
+    held = grouper.held(active, event, top, used)
     recorded = not NOT_RECORDED.intersection(verdict(snap, active).reasons)
     return LastState(
+        **inlined(LastState, held),
         event_index=event,
         time_us=replay.time_us(event),
         peak_event=active.peak.event_index if recorded else None,
@@ -182,15 +177,8 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         active_bytes=used,
         cached_bytes=sums["free"],
         largest_free_bytes=sums["largest"],
-        live_count=count,
         categories_source=categories_source(snap),
         categories=categories_at(grouper, active, event),
-        groups_total=total,
-        rest_bytes=used - sum(group.bytes for group in groups),
-        rest_count=count - sum(group.count for group in groups),
-        groups=groups,
-        pools=parts if grouper.by == "pool" else UNSET,
-        streams=parts if grouper.by == "stream" else UNSET,
     )
 
 
@@ -248,11 +236,11 @@ class _Telling:
         needed = segment_bytes(max(request, 0), replay.settings)
         asked = _Asked(request, needed, free or 0, expandable)
         outside = 0 if self.card is None or free is None else self.card - reserved - free
-        groups, total, count, parts = self.grouper.holders(self.active, event, self.top)
         blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
             self.active, found, self.pinning, self.top
         )
         used = self.active.bytes_at(event)
+        held = self.grouper.held(self.active, event, self.top, used)
         default = (0, 0)
         asker = asker_of(self.grouper, self.active, event)
         known_outside = outside if self.card_known else 0
@@ -264,7 +252,7 @@ class _Telling:
                 asked,
                 _Elsewhere(
                     outside=outside,
-                    largest_group=groups[0].bytes if groups else 0,
+                    largest_group=held.groups[0].bytes if held.groups else 0,
                     returnable=found.returnable[0],
                     private=_free_of_private(found, pool),
                     unneeded=outlook.unneeded_bytes,
@@ -275,6 +263,7 @@ class _Telling:
         if outlook.without_largest is not None:
             remedies[-1] = replace(remedies[-1], enough=outlook.without_largest, simulated=True)
         told = Oom(
+            **inlined(Oom, held),
             backend=replay.backend.name,
             number=number,
             event_index=event,
@@ -306,20 +295,13 @@ class _Telling:
             more_bytes=outlook.more_bytes,
             to_end_bytes=outlook.to_end_bytes,
             state_bytes=outlook.state_bytes,
-            live_count=count,
             categories_source=categories_source(self.grouper.snap),
             categories=categories_at(self.grouper, self.active, event),
-            groups_total=total,
-            rest_bytes=used - sum(group.bytes for group in groups),
-            rest_count=count - sum(group.count for group in groups),
-            groups=groups,
             pinned_bytes=found.blocked,
             pins=blockers,
             pins_total=blockers_total,
             pins_rest_bytes=blockers_rest,
             pins_rest_count=blockers_count,
-            pools=parts if self.grouper.by == "pool" else UNSET,
-            streams=parts if self.grouper.by == "stream" else UNSET,
         )
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 

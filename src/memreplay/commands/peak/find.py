@@ -14,9 +14,11 @@ from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.selection import OUTPUT, Selection, WithRules
 from memreplay.analysis.steps.records import StepAt
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.declared import Opt
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.analysis.caught.catching import Catching
@@ -89,39 +91,24 @@ def device_peak(
     grouper, rules = groupers
     replay = usage.replay
     point = usage.peak
-    groups, total, count, parts = grouper.holders(usage, point.event_index, selection.top)
-    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    held = grouper.held(usage, point.event_index, selection.top, point.bytes)
+    trust = verdict(snap, usage, strict=selection.strict)
     reserved = usage.measure == "reserved"
     annotations, step = where_in(snap, replay, point.event_index)
     return DevicePeak(
-        device=replay.device,
+        **inlined(DevicePeak, device_facts(snap, replay, trust), held),
         measure=usage.measure,
-        exactness=trust.exactness,
         peak_bytes=point.bytes,
         event_index=point.event_index,
         time_us=point.time_us,
-        start_us=replay.time_us(replay.start),
         carried_over_bytes=usage.start_bytes,
         carried_over_at_peak_bytes=0 if reserved else usage.carried_held(point.event_index),
         end_bytes=usage.end_bytes,
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(replay.device),
-        live_count=count,
         annotation=annotations[-1] if annotations else None,
         step=step,
         categories_source=categories_source(snap),
         categories=() if reserved else categories_at(grouper, usage, point.event_index),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
-        groups_total=total,
-        rest_bytes=point.bytes - sum(g.bytes for g in groups),
-        rest_count=count - sum(g.count for g in groups),
-        groups=groups,
         peaks=usage.peaks(options.peaks) if options.peaks else (),
-        pools=parts if grouper.by == "pool" else UNSET,
-        streams=parts if grouper.by == "stream" else UNSET,
         tree=call_tree(usage, point.event_index, grouper, options) if options.tree else UNSET,
         caught=UNSET if rules is None else rules.of(usage, point.event_index, selection.top),
         annotations=annotations,

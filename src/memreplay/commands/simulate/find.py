@@ -16,11 +16,13 @@ from memreplay.analysis.selecting.selection import Cards, Selection, Settings
 from memreplay.analysis.simulating import searching
 from memreplay.analysis.simulating.failing import failed_request
 from memreplay.analysis.simulating.verdicts import simulation_verdict
+from memreplay.analysis.trust.facts import device_facts
 from memreplay.commands.simulate.cards import CardSize, fitted, sizes_of, with_needs
 from memreplay.commands.simulate.result import DeviceSimulation, SimulateReport
 from memreplay.declared import Opt, Options
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.alloc_conf import changed_settings, spelled
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -152,9 +154,7 @@ class _Telling(NamedTuple):
         trust = simulation_verdict(snap, replay, best, strict=strict)
         recorded_is_exact = map_verdict(snap, replay, strict=strict).exact
         found = DeviceSimulation(
-            device=replay.device,
-            first_event=replay.first_event,
-            events=replay.events,
+            **inlined(DeviceSimulation, device_facts(snap, replay, trust)),
             settings=spelled(best.settings),
             recorded_settings=spelled(replay.settings) or ("" if snap.settings else None),
             total_bytes=best.total_bytes,
@@ -165,10 +165,6 @@ class _Telling(NamedTuple):
             simulated=best.outcome,
             failed=failed_request(replay, self.grouper, best),
             stopped_event=best.stopped_event,
-            exactness=trust.exactness,
-            trusted=trust.trusted,
-            backend=replay.backend.name,
-            reasons=trust.reasons,
             candidates=tuple(searching.as_candidate(one, exact=recorded_is_exact) for one in tried)
             if self.options.search
             else UNSET,

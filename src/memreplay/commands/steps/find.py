@@ -11,9 +11,11 @@ from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.boundaries import find_steps
 from memreplay.analysis.steps.records import Found, Piece, StepOptions
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
 from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,17 +142,13 @@ def _sum_gaps(gaps: Sequence[Outside]) -> Outside:
 
 def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> DeviceSteps:
     replay = usage.replay
-    trust = (strict_verdict if strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=strict)
     summed = sum_steps(usage, found.pieces) if found.source else None
     steps = summed.steps if summed else ()
     warm = warm_up(steps)
     return DeviceSteps(
-        device=replay.device,
+        **inlined(DeviceSteps, device_facts(snap, replay, trust)),
         measure=usage.measure,
-        exactness=trust.exactness,
-        first_event=replay.first_event,
-        events=replay.events,
-        start_us=replay.time_us(replay.start),
         start_bytes=usage.start_bytes,
         end_bytes=usage.end_bytes,
         source=found.source,
@@ -162,9 +160,6 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         warm_up_steps=warm,
         steady=_steady(steps[warm:]),
         odd=_odd(steps[warm:]),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
     )
 
 

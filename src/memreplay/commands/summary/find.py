@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from memreplay.analysis.selecting.answering import takes
+from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.generation import changed_settings, generation
 from memreplay.analysis.trust.ring import dropped_events, overflow_signs, overflowed
 from memreplay.analysis.trust.trust import device_verdict, verdict
@@ -20,6 +21,7 @@ from memreplay.commands.summary.result import (
 from memreplay.commands.summary.run import recorded_run
 from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,10 +70,7 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
     first_us, last_us = tally.times or (None, None)
     trust = device_verdict(snap, replay)
     return DeviceSummary(
-        device=device,
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(device),
+        **inlined(DeviceSummary, device_facts(snap, replay, trust)),
         actions=_actions(snap, tally.actions),
         first_us=first_us,
         last_us=last_us,
@@ -98,9 +97,6 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         overflow=_overflow(snap, replay),
         overflow_signs=overflow_signs(snap, replay),
         dropped_events=dropped_events(snap, device),
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
     )
 
 

@@ -14,11 +14,13 @@ from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages, fitting_by
 from memreplay.analysis.selecting.selection import Measures, Selection
-from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.timeline.result import Axis, Layer, Marks, Series, TimelineReport
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Group
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Buckets
@@ -165,26 +167,18 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
     total: int | UnsetType = UNSET
     if grouper is not None:
         layers, rest, total = _layers(usage, buckets, grouper, selection.top)
-    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    trust = verdict(snap, usage, strict=selection.strict)
     start, stop = replay.time_range or (None, None)
     return Series(
-        device=replay.device,
+        **inlined(Series, replace(device_facts(snap, replay, trust), start_us=start)),
         measure=usage.measure,
-        exactness=trust.exactness,
-        trusted=trust.trusted,
-        backend=replay.backend.name,
-        reasons=trust.reasons,
         start_bytes=usage.start_bytes,
         peak_bytes=peak.bytes,
         peak_event=peak.event_index,
         peak_us=peak.time_us,
         minimum_bytes=min(buckets.min_bytes),
         end_bytes=usage.end_bytes,
-        start_us=start,
         stop_us=stop,
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(replay.device),
         event_index=buckets.event_index,
         bucket_events=buckets.events,
         time_us=buckets.time_us,

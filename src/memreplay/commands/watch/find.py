@@ -10,9 +10,11 @@ from memreplay.analysis.groups.kinds import categories_source
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_usages
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.peak.find import where_in
 from memreplay.commands.watch.result import Largest, LargestBy, Limit, WatchedDevice
+from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Group
@@ -52,12 +54,10 @@ def _device(
     annotations, step = where_in(snap, replay, point.event_index)
     trust = verdict(snap, usage)
     return WatchedDevice(
-        device=replay.device,
-        exactness=trust.exactness,
+        **inlined(WatchedDevice, device_facts(snap, replay, trust)),
         peak_bytes=point.bytes,
         event_index=point.event_index,
         time_us=point.time_us,
-        start_us=replay.time_us(replay.start),
         reserved_peak_bytes=reserved,
         change_bytes=None,
         changed_since=None,
@@ -66,8 +66,6 @@ def _device(
         annotation=annotations[-1] if annotations else None,
         step=step,
         past=tuple(name for name, found, most in held if most is not None and found > most),
-        trusted=trust.trusted,
-        reasons=trust.reasons,
     )
 
 

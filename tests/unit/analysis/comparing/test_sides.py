@@ -177,7 +177,10 @@ def test_a_peak_of_which_no_group_was_kept() -> None:
 def test_a_strict_side_asks_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
     snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     strictly = graded(("tail_race",))
-    monkeypatch.setattr("memreplay.analysis.comparing.sides.strict_verdict", lambda *_: strictly)
+    monkeypatch.setattr(
+        "memreplay.analysis.comparing.sides.verdict",
+        lambda *_, strict: strictly if strict else graded(()),
+    )
     for strict in (False, True):
         side = SnapshotSide(snap, Selection(strict=strict))
         assert (side.verdict(0, "held") == strictly) is strict

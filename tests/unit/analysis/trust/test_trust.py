@@ -14,7 +14,6 @@ from memreplay.analysis.trust.trust import (
     EVENTS_LOST_BEFORE,
     REMARKS,
     device_verdict,
-    strict_verdict,
     verdict,
 )
 from memreplay.snapshot import model
@@ -194,11 +193,11 @@ def test_segments_may_be_recorded_alone() -> None:
     snap = mr.open(build.dump(builder.build()))
     replay = snap.replay()
     assert replay.measure("reserved").peak.bytes == 6 * MIB
-    for of in (verdict, strict_verdict):
-        found = of(snap, replay.measure("reserved"))
+    for strict in (False, True):
+        found = verdict(snap, replay.measure("reserved"), strict=strict)
         assert found.trusted
         assert "no_allocations" not in found.reasons
-        assert "no_allocations" in of(snap, replay.measure("requested")).reasons
+        assert "no_allocations" in verdict(snap, replay.measure("requested"), strict=strict).reasons
 
 
 def test_an_idle_device_was_recorded_all_the_same() -> None:
@@ -305,7 +304,7 @@ def test_frees_that_wait_for_a_stream() -> None:
     device.record_stream(block, 7)
     device.free(block)
     snap = mr.open(build.dump(dumped(machine)))
-    assert device_verdict(snap, snap.replay()) == model.Verdict(True, True, ("pending_frees",))
+    assert device_verdict(snap, snap.replay()) == model.Verdict(True, "exact", ("pending_frees",))
     assert snap.replay().measure("held").end_bytes == 0
     assert snap.replay().measure("requested").end_bytes == 1000
 
@@ -617,7 +616,7 @@ def test_strict_looks_at_what_the_measure_does_not_need() -> None:
     snap = mr.open(build.dump(snapshot))
     usage = snap.replay().measure()
     assert "blocks_misplaced" in device_verdict(snap, snap.replay()).reasons
-    own, whole = verdict(snap, usage), strict_verdict(snap, usage)
+    own, whole = verdict(snap, usage), verdict(snap, usage, strict=True)
     assert "blocks_misplaced" in whole.reasons
     assert not whole.trusted
     assert whole.exact == own.exact

@@ -1,0 +1,44 @@
+"""What every report says of a device: which one, how far its numbers can be trusted, and which
+events were read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.snapshot.model import Exactness
+from memreplay.snapshot.record import Record
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.model import Verdict
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+class DeviceFacts(Record, frozen=True, kw_only=True):
+    """The part of a result that is about its device; `commands.shared.fields` says what each field
+    means."""
+
+    device: int
+    backend: str
+    exactness: Exactness
+    trusted: bool
+    reasons: tuple[str, ...]
+    first_event: int
+    events: int
+    trace_events: int
+    start_us: int | None
+
+
+def device_facts(snap: Snapshot, replay: Replay, trust: Verdict) -> DeviceFacts:
+    """The facts of one device, with the verdict on the numbers that are reported of it."""
+    return DeviceFacts(
+        device=replay.device,
+        backend=replay.backend.name,
+        exactness=trust.exactness,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        start_us=replay.time_us(replay.start),
+    )
