@@ -51,8 +51,8 @@ REASONS: dict[str, Reason] = {
         f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner",
     ),
     "ring_overflow_likely": Reason(
-        "the recorder's ring buffer was probably full: these are the numbers of the last events,"
-        " and an earlier, higher peak may be missing",
+        "the recorder's ring buffer was probably full, or recording was restarted: these are the"
+        " numbers of the last events, and an earlier, higher peak may be missing",
         f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner; memreplay record notes"
         " how many events were dropped",
     ),

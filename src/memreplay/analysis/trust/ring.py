@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-Sign = Literal["annotations_before", "round_count", "same_count", "state_only"]
+Sign = Literal[
+    "annotations_before", "recorded_before", "round_count", "same_count", "state_only"
+]
 """What makes an overflow likely:
 
 - `annotations_before`: annotations that always contain events ended before the first event;
+- `recorded_before`: most memory that was carried over has a stack, so it was recorded, too. Its
+  events were dropped, or recording was stopped and started again;
 - `round_count`: the trace has as many events as people pass for `max_entries`;
 - `same_count`: it has as many as another device with other work, or as there are annotations;
 - `state_only`: one event is left, as with `enabled="state"`.
 
-The last three count if memory was recorded of which no event is left: it has a stack.
+The counts and `state_only` are signs if memory was recorded of which no event is left: it has a stack.
 """
 
 # A loop of 1,000 turns has a round number of events, too. So a number counts only if memory was
@@ -123,7 +127,11 @@ def _signs(snap: Snapshot, replay: Replay) -> tuple[Sign, ...]:
         found.clear()
     if _annotations_before(snap, replay) >= _LEAST_ANNOTATIONS:
         found.append("annotations_before")
-    return tuple(found) if found and _begins_with_memory(replay) else ()
+    if not _begins_with_memory(replay):
+        return ()
+    if not found and _recorded_before(replay):
+        found.append("recorded_before")
+    return tuple(found)
 
 
 def _begins_with_memory(replay: Replay) -> bool:
@@ -156,7 +164,19 @@ def _has_missing(replay: Replay) -> bool:
     A block or segment has a stack if a recording was on when it was made. That may have been an
     earlier recording, so it's no proof that this one dropped events.
     """
-    return replay.reserved.has_untold()
+    _, recorded_blocks, _, recorded_segments = replay.reserved.untold()
+    return recorded_blocks + recorded_segments > 0
+
+
+def _recorded_before(replay: Replay) -> bool:
+    """Whether most of what was carried over has a stack; segments count if no block was.
+
+    Workspaces of libraries have a stack even if recording began later, so a few don't count.
+    """
+    blocks, recorded_blocks, segments, recorded_segments = replay.reserved.untold()
+    if blocks:
+        return recorded_blocks * 2 > blocks
+    return recorded_segments * 2 > segments
 
 
 def _is_left_of_state(replay: Replay) -> bool:

@@ -132,17 +132,18 @@ cdef class Reserved:
         """The segment events, by index (u32)."""
         return column(self, self.v.events.data, self.v.events.len, b"I")
 
-    def has_untold(self) -> bool:
-        """Whether a block of the start or a final segment has a stack, which a recording gave it,
-        and no event tells how it was made."""
+    def untold(self) -> tuple:
+        """(blocks, recorded blocks, segments, recorded segments): carried blocks that are live at
+        the end and final segments that no event made, and how many of them have a stack. Only a
+        recording gives them one, so their events are missing. Expandable segments don't count."""
         cdef uint64_t seed = new_seed()
-        cdef bint found = False
+        cdef _reserve.Untold found
         cdef int code
         with nogil:
             code = _reserve.reserve_untold(&self.v, &self.replay.r, seed, &found)
         if code != OK:
             raise MemoryError
-        return found
+        return found.blocks, found.recorded_blocks, found.segments, found.recorded_segments
 
     def pieces(self, event: int) -> tuple:
         """What is reserved after an event (-1: at the start), a row each, by address: start (u64),

@@ -32,6 +32,13 @@ cdef struct Piece:
     bint expandable
 
 
+cdef struct Untold:
+    # Carried blocks that are live at the end, and final segments that no event made. Those with a
+    # stack were recorded, so their events are missing.
+    uint64_t blocks, recorded_blocks
+    uint64_t segments, recorded_segments
+
+
 cdef struct Reserve:
     Status status
     Buf events          # u32: segment events, by index
@@ -48,7 +55,7 @@ cdef int reserve_init(Reserve* v, const Replay* r) noexcept nogil
 cdef void reserve_free(Reserve* v) noexcept nogil
 cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcept nogil
 cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
-                        bint* found) noexcept nogil
+                        Untold* out) noexcept nogil
 cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
                         Buf* out) noexcept nogil
 

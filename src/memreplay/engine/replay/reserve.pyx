@@ -400,15 +400,8 @@ cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
 
 # --- memory that was recorded and of which no event tells ----------------------------------------
 
-cdef inline bint is_recorded_segment(const Segment* s, const Replay* r) noexcept nogil:
-    # Of expandable ones the file has what is mapped, in one piece.
-    return s.device == r.device and s.stack != EMPTY_STACK and not s.flags & EXPANDABLE
-
-
 cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
-                        bint* found) noexcept nogil:
-    # Whether a carried block or a final segment has a stack, so that a recording was on when it was
-    # made, and no event made it.
+                        Untold* out) noexcept nogil:
     cdef const Tables* t = r.tables
     cdef const Carried* carried = <const Carried*> r.carried.data
     cdef const Segment* s = <const Segment*> t.segments.data
@@ -417,12 +410,12 @@ cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
     cdef DeviceRows rows = rows_of(t, r.device)
     cdef Map64 changed
     cdef uint64_t i
-    found[0] = False
+    out[0] = Untold(0, 0, 0, 0)
     for i in range(r.carried.len):
         # One that the trace frees has the stack of its free.
-        if carried[i].stack != EMPTY_STACK and carried[i].block != NONE32:
-            found[0] = True
-            return OK
+        if carried[i].block != NONE32:
+            out.blocks += 1
+            out.recorded_blocks += carried[i].stack != EMPTY_STACK
     if map64_init(&changed, seed) < 0:
         return ERR_MEMORY
     for i in range(v.events.len):
@@ -430,8 +423,11 @@ cdef int reserve_untold(const Reserve* v, const Replay* r, uint64_t seed,
             map64_free(&changed)
             return ERR_MEMORY
     for i in range(rows.first_segment, rows.end_segment):
-        if is_recorded_segment(&s[i], r) and map64_find(&changed, s[i].address) == NULL:
-            found[0] = True
-            break
+        # Of expandable ones the file has what is mapped, in one piece.
+        if s[i].device != r.device or s[i].flags & EXPANDABLE:
+            continue
+        if map64_find(&changed, s[i].address) == NULL:
+            out.segments += 1
+            out.recorded_segments += s[i].stack != EMPTY_STACK
     map64_free(&changed)
     return OK

@@ -63,9 +63,29 @@ def test_a_full_ring(entries: int) -> None:
     assert "ring_overflow_likely" in device_verdict(snap, snap.replay(0)).reasons
 
 
-@pytest.mark.parametrize("entries", [None, 10_000, 4097, 1003, 999, 4321])
-def test_other_numbers_of_events(entries: int | None) -> None:
+@pytest.mark.parametrize("entries", [777, 999, 1003, 3333, 4097, 4321])
+def test_a_full_ring_of_any_length(entries: int) -> None:
+    """What was carried over has stacks, so it was recorded, and its events are gone."""
+    snap = large_then_small(entries)
+    assert signs(snap) == ("recorded_before",)
+    assert not verdict(snap, snap.replay(0).measure()).trusted
+
+
+@pytest.mark.parametrize("entries", [None, 10_000])
+def test_a_ring_that_was_not_full(entries: int | None) -> None:
     assert signs(large_then_small(entries)) == ()
+
+
+def test_a_few_carried_blocks_with_stacks_are_no_sign() -> None:
+    """Workspaces have some in recordings that began late."""
+    builder = SnapshotBuilder()
+    old = [
+        builder.block((1 << 30) + i * 512, 512, 300, frames=[("f", "a.py", 1)] if i < 2 else [])
+        for i in range(4)
+    ]
+    builder.segment(1 << 30, 2 * MIB, blocks=old)
+    builder.alloc(1 << 20, 300).free(1 << 20, 300)
+    assert signs(mr.open(build.dump(builder.build()))) == ()
 
 
 def test_a_whole_recording_of_a_round_number_of_events() -> None:
