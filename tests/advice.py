@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import memreplay as mr
-from memreplay.analysis.advising.settings import LEAST_BYTES, LEAST_SHARE
+from memreplay.analysis.advising.settings import LEAST_BYTES, LEAST_SHARE, LITTLE_SHARE
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.result import Oom, Remedy
 from memreplay.commands.report.find import overview
@@ -62,7 +62,7 @@ class Checked:
                 if one.name == "expandable_segments":
                     right = not fails and saved >= one.saved_bytes >= least
                 else:
-                    right = fails or saved < least
+                    right = fails or saved <= LITTLE_SHARE * one.of_bytes
                 self.check(name, one.name, right, f"{saved} saved, fails: {fails}")
         for failing in oom_report(snap, number=0).devices:
             replay = snap.replay(failing.device)

@@ -15,6 +15,8 @@ EXPANDABLE = "expandable_segments:True"
 LEAST_BYTES, LEAST_SHARE = 64 << 20, 0.02
 # What is unused from which on people try this setting, so that a "no" is worth saying, too.
 MUCH_SHARE = 0.10
+# Of what is unused: a setting that saves less hardly helps.
+LITTLE_SHARE = 0.20
 
 
 class Tried(NamedTuple):
@@ -37,6 +39,13 @@ class Tried(NamedTuple):
         """Whether it saves enough to be advised."""
         least = max(LEAST_BYTES, LEAST_SHARE * self.reserved_bytes)
         return not self.fails and self.saved_bytes >= least
+
+    def is_useless(self, unused: int) -> bool:
+        """Whether it leaves nearly all of `unused` bytes unused. Between this and `is_worth_it` the
+        gain is too small to speak of."""
+        if self.fails:
+            return True
+        return not self.is_worth_it and self.saved_bytes <= LITTLE_SHARE * unused
 
 
 def expandable_segments(replay: Replay) -> Tried | None:

@@ -136,11 +136,12 @@ def _forms(
 
 
 def _step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
-    """The events at which each step but the first begins; none if no steps are known."""
+    """The events at which steps begin, the first of which may follow others; none if no steps are
+    known."""
     steps = device.steps
     if steps is None or steps.source is None or steps.source.kind == "whole":
         return np.zeros(0, np.int64)
-    starts = [one.first_event - replay.first_event for one in steps.steps[1:]]
+    starts = [one.first_event - replay.first_event for one in steps.steps]
     return np.array([one for one in starts if 0 <= one < replay.events], np.int64)
 
 

@@ -111,16 +111,17 @@ def _advice_words(one: Advice, device: DeviceOverview) -> str:
 
 def _no_setting(one: Advice) -> str:
     """That the setting which people try first brings nothing, though much is unused."""
+    helps = "doesn't help"
     if one.word == "fails":
         found = "the program runs out of memory"
     elif one.bytes > 0:
-        found = f"it reserves only {size(one.bytes)} less"
+        helps, found = "hardly helps", f"it reserves only {size(one.bytes)} less"
     elif one.bytes:
         found = f"it reserves {size(-one.bytes)} more"
     else:
         found = "it reserves as much"
     unused = f"{size(one.of_bytes)} of the reserved memory was never needed"
-    return f"{unused}, but expandable_segments:True doesn't help: as simulated, {found}"
+    return f"{unused}, but expandable_segments:True {helps}: as simulated, {found}"
 
 
 def _of_oom(one: Advice, device: DeviceOverview) -> str:

@@ -8,7 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
-from memreplay.analysis.advising.settings import EXPANDABLE, LEAST_SHARE, MUCH_SHARE, Tried
+from memreplay.analysis.advising.settings import (
+    EXPANDABLE,
+    LEAST_SHARE,
+    LITTLE_SHARE,
+    MUCH_SHARE,
+    Tried,
+)
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.commands.report.advice import (
     ACTIVATIONS_SHARE,
@@ -169,6 +175,12 @@ def test_that_the_popular_setting_brings_nothing_is_said_where_much_is_unused() 
     assert (found.bytes, found.of_bytes, found.saved_bytes) == (-MIB, much, 0)
     assert names(device, tried(0, fails=True))["expandable_segments_no"].word == "fails"
     assert "expandable_segments_no" not in names(device, tried(-MIB, unused=much - 1))
+    # It saves most of what is unused, although too little to be advised.
+    small = tried_out(60 * MIB, 442 * MIB)
+    facts = replace(FACTS, setting=small, unused=70 * MIB)
+    assert not {"expandable_segments", "expandable_segments_no"} & set(names(device, facts))
+    part = round(LITTLE_SHARE * much)
+    assert "expandable_segments_no" in names(device, tried(part - 1, unused=much))
     # What was there before would lie elsewhere: then nobody can say that it does not help.
     assert "expandable_segments_no" not in names(device, tried(-MIB, began_with=1))
 
