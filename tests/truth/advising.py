@@ -41,6 +41,7 @@ CASES = (
     Case("zero_grad", "zero_grad"),
     Case("inference", "inference_mode"),
     Case("validation", "no_grad"),
+    Case("validation_sum", "no_grad"),
 )
 
 

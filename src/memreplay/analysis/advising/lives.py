@@ -9,6 +9,7 @@ import numpy as np
 
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.patterns import bits_of_frames
+from memreplay.analysis.groups.ways.code import NO_MODULE_RAN, ByModule
 from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 # What code shows in the `file:function` of any of its frames: operators and autograd's nodes where
 # C++ was recorded, and functions of PyTorch's Python and of users, who give theirs the same names.
-SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION, EVALUATES = 1, 2, 4, 8, 16, 32
+SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION, EVALUATES, WORKSPACE = 1, 2, 4, 8, 16, 32, 64
 _PATTERNS = (
     (
         SOFTMAX,
@@ -46,6 +47,8 @@ _PATTERNS = (
         ATTENTION,
         Late(r"(?i:attn|attention)[^/:]{0,64}$|(?i:attn|attention)[^/:]{0,64}:[^:]{0,64}$"),
     ),
+    # cuBLAS keeps it for each thread, that of the backward pass, too.
+    (WORKSPACE, Late(r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)")),
 )
 # Categories of what no form of a computation makes: it is there before and after.
 KEPT = (
@@ -58,6 +61,7 @@ KEPT = (
     "data loading",
     "NCCL",
 )
+_IN_NONE = ByModule.nothing | {NO_MODULE_RAN}
 
 
 class Lives:
@@ -77,6 +81,8 @@ class Lives:
         self.events = replay.events
         found, first = self._usage.lifetimes, replay.first_event
         recorded = slice(int((found.alloc_event >= 0).sum()))  # then come those from before
+        self.carried: NDArray[np.int64] = found.size[recorded.stop :]
+        """The sizes of those from before."""
         ends = found.free_event[recorded] - first
         self.start: NDArray[np.int64] = found.alloc_event[recorded] - first
         """The events that made them."""
@@ -120,6 +126,10 @@ class Lives:
             return np.zeros(len(self), bool)
         return self._named("module", lambda name: pattern.search(name) is not None)
 
+    def in_modules(self) -> NDArray[np.bool_]:
+        """Which of them a module made, as far as the file tells."""
+        return self._named("module", lambda name: name not in _IN_NONE)
+
     def of_same(self, way: str, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of them share a group with a chosen one."""
         numbers, _ = self._groups(way)
@@ -132,7 +142,7 @@ class Lives:
         return self.of("category", "activations", "attention")
 
     def code(self) -> NDArray[np.uint64]:
-        """What the frames of each show, a bit each: SOFTMAX to EVALUATES."""
+        """What the frames of each show, a bit each: SOFTMAX to WORKSPACE."""
         if self._code is None:
             self._code = self._shown()
         return self._code
@@ -152,6 +162,10 @@ class Lives:
         numbers = np.asarray(keys.numbers(self.start.data, np.zeros(0, np.int64).data)[0])
         found: NDArray[np.uint64] = np.asarray(keys.names()).astype(np.uint64)[numbers]
         return found
+
+    def age(self) -> NDArray[np.int64]:
+        """How many were made, each itself included, before it ended."""
+        return np.searchsorted(self.start, self.end) - np.arange(len(self))
 
     def made_after(self, event: int) -> int:
         """How many of them were made after an event."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from memreplay.analysis.advising.forms import BACKWARD
 from memreplay.analysis.advising.lives import EVALUATES
+from memreplay.analysis.advising.outliving import outliving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,13 +60,12 @@ def unneeded(
     backwards = lives.start[backward]
     followed = np.searchsorted(backwards, lives.end) > np.searchsorted(backwards, lives.start)
     made = np.searchsorted(lives.start, lives.end)  # how many were made before its end
-    age = made - np.arange(len(lives))
-    old = forward & ~followed & (age > NEXT)
-    kept = np.zeros(len(lives), bool)
+    old = forward & ~followed & (lives.age() > NEXT)
+    kept = outliving(lives, forward, backward)
     sums = np.concatenate([[0], np.cumsum(np.where(forward, lives.bytes, 0))])
     order = np.flatnonzero(old)
     order = order[np.argsort(made[order], kind="stable")]
-    ended = False
+    ended = bool(kept.any())
     bounds = np.append(np.flatnonzero(np.diff(made[order], prepend=-1)), len(order))
     cut: list[NDArray[np.int64]] = []
     # Most are of a few allocations: a long recording has tens of thousands of these.

@@ -16,6 +16,7 @@ MODEL = ("forward", "/home/ana/model.py", 10)
 TRAIN = ("train", "/home/ana/train.py", 20)
 FORWARD: Stack = [MODEL, TRAIN]
 LINEAR: Stack = [("forward", f"{_TORCH}/nn/modules/linear.py", 1), MODEL, TRAIN]
+ACTIVATION: Stack = [("relu", f"{_TORCH}/nn/functional.py", 3), MODEL, TRAIN]
 SOFTMAX: Stack = [("softmax", f"{_TORCH}/nn/functional.py", 1), MODEL, TRAIN]
 LOSS: Stack = [("cross_entropy", f"{_TORCH}/nn/functional.py", 2), TRAIN]
 BACKWARD: Stack = [("torch::autograd::Engine::evaluate_function()", "??", 0)]
@@ -25,6 +26,8 @@ INIT_SECOND: Stack = [("_init_group", f"{_TORCH}/optim/adamw.py", 35), STEP, TRA
 FOREACH: Stack = [("_multi_tensor_adamw", f"{_TORCH}/optim/adamw.py", 40), STEP, TRAIN]
 INFER: Stack = [MODEL, ("predict", "/home/ana/serve.py", 7)]
 EVALUATE: Stack = [MODEL, ("validate", "/home/ana/train.py", 50)]
+# A module's result in an evaluation, as PyTorch's own code shows it.
+EVALUATED: Stack = [ACTIVATION[0], *EVALUATE]
 PARAMETER: Stack = [("__init__", f"{_TORCH}/nn/modules/linear.py", 3), TRAIN]
 
 
