@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memreplay.analysis.advising.lives import ATTENTION, FOREACH, KEPT, LINEAR, LOSS, SOFTMAX
+from memreplay.analysis.advising.lives import (
+    ATTENTION,
+    FOREACH,
+    KEPT,
+    LINEAR,
+    LOSS,
+    SOFTMAX,
+    WORKSPACE,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +28,7 @@ LEAST = 1 << 20  # bytes of a result that a cheaper form is worth a thought for
 CHUNKS = 8  # that a loss is computed over
 SIZES = 16  # of the results of a form, those that take most
 NEAR = 6  # allocations before and after a loss, of which some are the logits and their gradients
+NEXT = 2  # allocations that a temporary outlives at most
 MOST = 10_000_000  # gradients times steps that are looked at
 _ATTENTION = re.compile(r"(?i)(?:^|\.)\w*att(?:n|ention)\w*(?:\.|$)")
 BACKWARD = ("backward", "autograd detail", "gradients")
@@ -106,24 +115,70 @@ def temporaries(lives: Lives) -> Chosen:
 
 def stale_gradients(lives: Lives, steps: NDArray[np.int64]) -> Form:
     """Gradients of an earlier step that are there while the next one runs its forward pass; `steps`
-    are the events at which steps begin."""
-    gradients = lives.of("category", *GRADIENTS)
+    are the events at which steps begin, which may be a guess."""
+    gradients = _gradients(lives)
+    forward = np.append(lives.start[lives.forward()], lives.events)
     backward = np.flatnonzero(lives.of("category", *BACKWARD) | lives.of("phase", "backward"))
     if not len(steps) or gradients.sum() * len(steps) > MOST:
         return Form(0, 0, None)
     change = np.zeros(lives.events + 1, np.int64)
     stale = np.zeros(len(lives), bool)
-    for begin, end in zip(steps, np.append(steps[1:], lives.events), strict=True):
+    parameters = None if lives.recorded else _parameters(lives)
+    for step, end in zip(steps, np.append(steps[1:], lives.events), strict=True):
+        # Before it an optimizer may still need them.
+        begin = forward[np.searchsorted(forward, step)] if len(forward) > 1 else step
         old = gradients & (lives.start < begin) & (lives.end > begin)
         made = backward[(lives.start[backward] > begin) & (lives.start[backward] < end)]
         if not old.any() or not len(made):
             continue
+        if parameters is not None:
+            then = lives.start[made[-1]]
+            after = gradients & (lives.start <= then) & (lives.end > then)
+            old = _fitting(lives, old, parameters)
+            old &= (lives.end <= then) | _fitting(lives, after, parameters)
         until = np.minimum(lives.end[old], _made_anew(lives, np.flatnonzero(old), made))
         change[begin] += lives.bytes[old].sum()
         np.add.at(change, until, -lives.bytes[old])
         if begin <= lives.peak < end:
             stale |= old
     return Form(lives.held(stale), lives.lowered(change), lives.largest_stack(stale))
+
+
+def _gradients(lives: Lives) -> Chosen:
+    """What may be a gradient that stays: temporaries of a backward pass and workspaces aren't."""
+    if lives.recorded:
+        return lives.of("category", "gradients")
+    chosen = lives.of("category", *GRADIENTS)
+    chosen &= (lives.code() & WORKSPACE) == 0
+    chosen &= lives.age() > NEXT
+    return chosen
+
+
+def _parameters(lives: Lives) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(the sizes that parameters may have, how many have each): of what was there when the first
+    gradient was made, and isn't made by a forward pass."""
+    backward = lives.of("category", *BACKWARD)
+    others = ~backward & ~lives.forward()
+    first = lives.start[backward].min(initial=lives.events)
+    there = others & (lives.start < first) & (lives.end > first)
+    return np.unique(np.concatenate([lives.bytes[there], lives.carried]), return_counts=True)
+
+
+def _fitting(
+    lives: Lives, chosen: Chosen, parameters: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> Chosen:
+    """Those of them that can be gradients of the parameters: of their sizes, and no more of a size
+    than there are. The oldest of too many are workspaces."""
+    sizes, counts = parameters
+    rows = np.flatnonzero(chosen)[::-1]
+    rows = rows[np.argsort(lives.bytes[rows], kind="stable")]
+    size = lives.bytes[rows]
+    rank = np.arange(len(rows)) - np.searchsorted(size, size)
+    at = np.minimum(np.searchsorted(sizes, size), max(0, len(sizes) - 1))
+    found = np.zeros(len(lives), bool)
+    if len(sizes):
+        found[rows[(sizes[at] == size) & (rank < counts[at])]] = True
+    return found
 
 
 def _made_anew(lives: Lives, old: NDArray[np.int64], made: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -271,8 +271,10 @@ def _of_settings(facts: Facts) -> Iterator[Advice]:
             command=f"simulate --set {tried.settings}",
         )
     # Blocks from before the recording stay where they are: other segments may have helped.
-    elif facts.unused >= max(UNUSED_BYTES, MUCH_SHARE * tried.reserved_bytes) and (
-        not facts.began_with
+    elif (
+        facts.unused >= max(UNUSED_BYTES, MUCH_SHARE * tried.reserved_bytes)
+        and tried.is_useless(facts.unused)
+        and not facts.began_with
     ):
         yield Advice(
             "expandable_segments_no",

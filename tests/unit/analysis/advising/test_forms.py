@@ -7,6 +7,7 @@ import pytest
 
 from memreplay.analysis.advising import forms
 from tests.unit.analysis.advising.programs import (
+    ACTIVATION,
     BACKWARD,
     FOREACH,
     FORWARD,
@@ -14,6 +15,7 @@ from tests.unit.analysis.advising.programs import (
     LINEAR,
     LOSS,
     MIB,
+    PARAMETER,
     SOFTMAX,
     Program,
 )
@@ -93,9 +95,12 @@ def test_what_an_optimizer_computes_for_all_at_once() -> None:
     assert {state, within} <= set(made.live)
 
 
-def steps(*, stale: bool) -> tuple[Program, list[int]]:
-    """Three steps of a model, whose gradients stay, or go before the next forward pass."""
+def steps(*, stale: bool, workspace: int = 0) -> tuple[Program, list[int]]:
+    """Three steps of a model, whose gradients stay, or go before the next forward pass; the first
+    backward pass makes a workspace, which stays."""
     made = Program()
+    for _ in range(6):
+        made.alloc(5 * MIB, PARAMETER)
     starts: list[int] = []
     gradients: list[int] = []
     for step in range(3):
@@ -104,7 +109,9 @@ def steps(*, stale: bool) -> tuple[Program, list[int]]:
         if not stale:
             made.free(*gradients)
             gradients = []
-        activations = [made.alloc(16 * MIB, FORWARD) for _ in range(6)]
+        activations = [made.alloc(16 * MIB, ACTIVATION) for _ in range(6)]
+        if workspace and not step:
+            made.alloc(workspace, BACKWARD)
         if not gradients:
             for activation in reversed(activations):
                 gradients.append(made.alloc(5 * MIB, BACKWARD))
@@ -126,3 +133,29 @@ def test_gradients_of_the_step_before() -> None:
     assert forms.stale_gradients(made.lives(), np.zeros(0, np.int64)).saved_bytes == 0
     other, starts = steps(stale=False)
     assert forms.stale_gradients(other.lives(), np.array(starts, np.int64)).saved_bytes == 0
+
+
+@pytest.mark.parametrize("size", [5 * MIB, 32 * MIB])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_workspace_is_no_gradient(size: int, stale: bool) -> None:
+    """Even if it is as large as one, and made in the backward pass, too."""
+    made, starts = steps(stale=stale, workspace=size)
+    found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
+    assert found.held_bytes == found.saved_bytes == (30 * MIB if stale else 0)
+
+
+def test_temporaries_of_a_backward_pass_are_no_gradients() -> None:
+    """A guessed boundary lies in a backward pass, as some temporaries do."""
+    made = Program()
+    made.alloc(5 * MIB, PARAMETER)
+    starts = []
+    for _ in range(3):
+        activation = made.alloc(16 * MIB, ACTIVATION)
+        temporaries = [made.alloc(12 * MIB, BACKWARD) for _ in range(4)]
+        gradient = made.alloc(5 * MIB, BACKWARD)
+        starts.append(len(made.made.build()["device_traces"][0]))
+        again = made.alloc(16 * MIB, ACTIVATION)  # computed again
+        more = [made.alloc(12 * MIB, BACKWARD) for _ in range(4)]
+        made.free(*temporaries, activation, again, *more, gradient)
+    found = forms.stale_gradients(made.lives(), np.array(starts, np.int64))
+    assert found.held_bytes <= 5 * MIB
