@@ -123,7 +123,7 @@ def _forms(
     yield "attention_scores", spot(*forms.attention_scores(lives))
     yield "loss", spot(*forms.loss(lives))
     yield "foreach", spot(*forms.foreach(lives))
-    yield "zero_grad", spot(*forms.stale_gradients(lives, _step_starts(device, replay)))
+    yield "zero_grad", spot(*forms.stale_gradients(lives, step_starts(device, replay)))
     if passes is not None:
         name = "no_grad" if passes.trained else "inference_mode"
         yield name, spot(passes.held_bytes, passes.saved_bytes, passes.stack)
@@ -135,7 +135,7 @@ def _forms(
     yield "kv_cache", Spot(lives.held(cache), lives.saved(cache, part=CACHE_SAVED))
 
 
-def _step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
+def step_starts(device: DeviceOverview, replay: Replay) -> NDArray[np.int64]:
     """The events at which steps begin, the first of which may follow others; none if no steps are
     known."""
     steps = device.steps

@@ -25,6 +25,7 @@ from memreplay.commands.report.advice import (
     Spot,
     advice_of,
     facts_of,
+    step_starts,
 )
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.result import Advice, DeviceOverview
@@ -183,6 +184,16 @@ def test_that_the_popular_setting_brings_nothing_is_said_where_much_is_unused() 
     assert "expandable_segments_no" in names(device, tried(part - 1, unused=much))
     # What was there before would lie elsewhere: then nobody can say that it does not help.
     assert "expandable_segments_no" not in names(device, tried(-MIB, began_with=1))
+
+
+def test_the_first_known_step_may_follow_others() -> None:
+    """Where steps end with the optimizer's, the first one that is known has one before it."""
+    path = ROOT / "tests/data/leaky_training.pkl.gz"
+    snap = mr.open(path)
+    (device,) = overview(snap).devices
+    assert device.steps is not None
+    starts = [one.first_event for one in device.steps.steps]
+    assert step_starts(device, snap.replay(0)).tolist() == starts
 
 
 def test_a_card_that_is_nearly_full() -> None:
