@@ -67,6 +67,8 @@ class Process(NamedTuple):
     replaced: bool = False
     """Whether it had used the card before it became another program (exec), of which nobody knows
     what it took."""
+    writing: bool = False
+    """Whether the program had ended in it, and it was ended while it wrote the snapshot."""
 
 
 class Ended(NamedTuple):
@@ -342,7 +344,10 @@ def _processes(folder: Path) -> Iterator[Process]:
         if facts or calls.asked:
             pickle = base.with_suffix(".pickle")
             whole = bool(facts) and not facts.get("not_written")
-            yield Process(pid, pickle if whole else None, facts, calls.last, calls.before > 0)
+            writing = not facts and base.with_suffix(".writing").exists()
+            yield Process(
+                pid, pickle if whole else None, facts, calls.last, calls.before > 0, writing
+            )
 
 
 class _Calls(NamedTuple):

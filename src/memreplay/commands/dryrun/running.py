@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.dryrun.result import DryrunReport
-    from memreplay.dryrun.launch import Ended, Setup
+    from memreplay.dryrun.launch import Ended, Process, Setup
 
 DEFAULT = "dryrun.pickle"
 DOES_NOT_FIT = 1
@@ -225,8 +225,7 @@ def _nothing(ended: Ended, cards: int) -> None:
     from memreplay.commands.dryrun.text import signal_name
 
     if ended.stopped_by:
-        last = ended.processes[0].last_call if ended.processes else None
-        raise _StoppedError(ended.stopped_by, last)
+        raise _StoppedError(ended.stopped_by, ended.processes)
     if not ended.status and ended.processes and not ended.timed_out:
         raise UsageError(
             "the program used the GPU and did not say what it took: an allocator of its own cannot"
@@ -244,6 +243,8 @@ def _nothing(ended: Ended, cards: int) -> None:
         how = f"ended with exit code {ended.status}"
     if ended.cards > cards:
         rest = f": it asked for {ended.cards} cards; give --gpus {ended.cards}"
+    elif _was_writing(ended.processes):
+        rest = f" and left no snapshot: {_WRITING}"
     elif ended.processes:
         last = ended.processes[0].last_call
         rest = f" and left no snapshot; its last call of CUDA was {last}"
@@ -252,15 +253,28 @@ def _nothing(ended: Ended, cards: int) -> None:
     raise _ProgramFailedError(f"the program {how}{rest}")
 
 
+_WRITING = (
+    "the program itself had ended, and its snapshot was still being written; run it again and let"
+    " the writing end, or keep fewer events (--max-entries)"
+)
+
+
+def _was_writing(processes: Sequence[Process]) -> bool:
+    return any(one.writing for one in processes)
+
+
 class _StoppedError(UsageError):
     """A signal ended the run, and there is nothing to tell."""
 
-    def __init__(self, number: int, last_call: str | None) -> None:
-        """`last_call`: that of CUDA, if the program had used a GPU; None if not."""
+    def __init__(self, number: int, processes: Sequence[Process]) -> None:
+        """`processes`: those that had used a GPU."""
         from memreplay.commands.dryrun.text import signal_name
 
         words = "before the program had used a GPU"
-        if last_call is not None:
+        if _was_writing(processes):
+            words = f"and there is no snapshot: {_WRITING}"
+        elif processes:
+            last_call = processes[0].last_call
             words = f"and the program left no snapshot: its last call of CUDA was {last_call}"
         super().__init__(f"stopped by {signal_name(number)} {words}")
         self.exit_code = 128 + number

@@ -2,7 +2,8 @@
 
 What it is told is in the environment:
 
-MEMREPLAY_DRYRUN         the folder to write to: of each process PID.pickle, and PID.json beside it
+MEMREPLAY_DRYRUN         the folder to write to: of each process PID.pickle, and PID.json beside it;
+                         PID.writing while they are written
 MEMREPLAY_DRYRUN_CARD    the library that stands for the card
 MEMREPLAY_DRYRUN_MORE    that of the functions that do nothing, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
@@ -262,6 +263,8 @@ class Recording:
         statistics = self.statistics()
         if not any(map(used, statistics)):
             return
+        with open(f"{begun}.writing", "w"):
+            pass
         run = self.run()
         found = {
             **run,

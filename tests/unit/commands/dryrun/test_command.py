@@ -771,6 +771,25 @@ def test_a_second_signal_ends_it_at_once(ground: Ground) -> None:
     assert ground.left() == ["there"]
 
 
+def test_a_signal_while_the_snapshot_is_written(ground: Ground) -> None:
+    """The program had ended: it isn't said that it left no snapshot."""
+    ground.program(
+        "import pathlib, time, torch\ntorch.take(1 << 30)\n"
+        "def slow():\n    pathlib.Path('there').touch()\n    time.sleep(60)\n"
+        "torch.cuda.memory._snapshot = slow\n"
+    )
+    command = started(sys.executable, "prog.py")
+    wait_for(Path("there"))
+    for _ in range(2):
+        command.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+    _, err = end_of(command)
+    assert command.returncode == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM and there is no snapshot: the program itself had ended, and" in err
+    assert "last call" not in err
+    assert ground.left() == ["there"]
+
+
 def test_a_signal_before_the_program_used_a_gpu(ground: Ground) -> None:
     ground.program("import pathlib, time; pathlib.Path('there').touch(); time.sleep(60)\n")
     command = started(sys.executable, "prog.py")
