@@ -26,7 +26,7 @@ from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.selecting.sizes import share_of
-from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS, UNSEEN, WITHOUT_RESERVED
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
 from memreplay.gating.result import Cause, Finding, GatedFile, Outcome, PhasePeak
@@ -253,6 +253,13 @@ class _Gate:
     ) -> Finding:
         """One limit on one device, if enough was recorded to say whether it is kept."""
         found = self.held_against(budget, kind, device, phase)
+        if found.measure == "reserved" and found.outcome in ("passed", "failed"):
+            reasons = self.side.verdict(device, "reserved").reasons
+            if WITHOUT_RESERVED in reasons:
+                detail = "the trace doesn't say what was reserved"
+                return replace(
+                    found, outcome="not_judged", actual_bytes=None, reasons=reasons, detail=detail
+                )
         if self.allow_untrusted or found.outcome == "skipped":
             return found
         if kind == "no_leaks":

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from memreplay.analysis.code.naming import Name, name_of_frame
 from memreplay.analysis.comparing.sides import PHASE_WORDS
+from memreplay.analysis.trust.trust import WITHOUT_RESERVED
 from memreplay.gating.result import Cause, Finding, GatedFile
 from memreplay.render.places import in_place, place_words
 from memreplay.render.reasons import REASONS
@@ -313,7 +314,8 @@ def _skipped(finding: Finding, file: GatedFile | None) -> str:
     where = f" on device {finding.device}" if finding.device else ""
     if finding.outcome == "not_judged":
         words = f"{limit_name(finding)}{where} could not be judged: {finding.detail}"
-        return f"{words}; {UNTRUSTED_HINT}" if finding.reasons else words
+        judgeable = finding.reasons and WITHOUT_RESERVED not in finding.reasons
+        return f"{words}; {UNTRUSTED_HINT}" if judgeable else words
     return f"{finding.rule}{where} was not judged: {finding.detail}"
 
 

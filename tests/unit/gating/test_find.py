@@ -31,6 +31,7 @@ from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
+from tests.kineto import Kineto
 
 RULES = (Rule("model", "model.py"), Rule("optimizer", r"optimizer\.py:step"))
 
@@ -323,6 +324,18 @@ def test_fragmentation() -> None:
     for share, failed in ((unused / reserved + 0.001, False), (unused / reserved - 0.001, True)):
         (one,) = of_kind(gate_file(snap, [Budget(max_fragmentation=share)]), "max_fragmentation")
         assert (one.failed, one.actual_bytes, one.reserved_bytes) == (failed, unused, reserved)
+
+
+@pytest.mark.parametrize("allow_untrusted", [False, True])
+def test_what_was_reserved_is_not_in_every_trace_of_the_profiler(allow_untrusted: bool) -> None:
+    trace = Kineto().memory(1, 512, 512, 512).memory(2, 1024, 512, 1024)
+    budget = Budget(max_reserved=4096, max_peak=4096)
+    found = gate_file(mr.open(trace.json()), [budget], allow_untrusted=allow_untrusted)
+    (one,) = of_kind(found, "max_reserved")
+    assert (one.outcome, one.failed, one.actual_bytes) == ("not_judged", True, None)
+    assert one.detail == "the trace doesn't say what was reserved"
+    (one,) = of_kind(found, "max_peak")
+    assert (one.outcome, one.actual_bytes) == ("passed", 1024)
 
 
 def test_leaks() -> None:

@@ -32,6 +32,8 @@ EXACT_ALL_THE_SAME = {
 }
 # What is left is exact, and what came before is lost.
 EVENTS_LOST_BEFORE = frozenset({"ring_overflow", "ring_overflow_likely"})
+# A trace of torch.profiler that has no reserved memory: the 0 B shown for it mean nothing.
+WITHOUT_RESERVED = "profiler_without_reserved"
 # Only the final state is known.
 NOT_RECORDED = frozenset({"no_events", "no_allocations"})
 # Numbers are exact for what was recorded, and that is not all: a peak may be missing.
@@ -42,7 +44,7 @@ REMARKS = EXACT_ALL_THE_SAME - UNSEEN | {
     "fake_tensors",
     "pending_at_start",
     "from_profiler",
-    "profiler_without_reserved",
+    WITHOUT_RESERVED,
     "segment_events_unseen",
     "simulation_estimated",
 }
@@ -235,7 +237,7 @@ def _of_the_profiler(snap: Snapshot, replay: Replay) -> list[str]:
     if isinstance(without, list) and replay.device in without:
         reasons.append("profiler_without_totals")
     if not _has_reserved(snap, replay.device):
-        reasons.append("profiler_without_reserved")
+        reasons.append(WITHOUT_RESERVED)
     return reasons
 
 

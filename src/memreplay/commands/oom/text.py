@@ -116,10 +116,8 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
 
 def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[Block]:
     """Who held what at the end, which is where a program that was out of memory dumped."""
-    words = (
-        f"device {device.device}: {size(end.active_bytes)} of {size(end.reserved_bytes)} active at"
-        " the end"
-    )
+    of = f" of {size(end.reserved_bytes)}" if end.reserved_bytes else ""
+    words = f"device {device.device}: {size(end.active_bytes)}{of} active at the end"
     when = () if end.time_us is None else (elapsed(end.time_us, device.start_us),)
     where = () if not device.events else (f"after event {count(end.event_index)}", *when)
     seen, why = seen_words(device.reasons, device.trace_events)
@@ -136,9 +134,10 @@ def _end(end: LastState, device: DeviceOoms, by: By, all_frames: bool) -> list[B
             f" memreplay at FILE {end.peak_event} shows who held it"
         )
     free = f"{size(end.cached_bytes)}, the largest block {size(end.largest_free_bytes)}"
+    cached = f"{free}: a larger request needs memory from the driver"
     pairs = (
         ("if it failed here", likely),
-        ("cached", f"{free}: a larger request needs memory from the driver"),
+        ("cached", cached if end.reserved_bytes else "not in the file, nor what was reserved"),
         ("what failed", "not in the file: neither the request nor what the driver had free"),
         ("measure", f"blocks, {trust_label(device)}"),
     )

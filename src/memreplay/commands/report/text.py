@@ -7,7 +7,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
-from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, NOT_RECORDED
 from memreplay.commands.leaks.text import grew_late, odds_words
 from memreplay.commands.oom.text import AT_PEAK, cause_words
 from memreplay.commands.report.advice_words import (
@@ -127,7 +127,13 @@ def _headline(device: DeviceOverview) -> tuple[str, ...]:
         ran = "no events were recorded"
     elif not device.ran_out and "no_allocations" in device.reasons:
         ran = "no allocation was recorded"
-    return (f"{name}: peak {peak}", ran, _label(device))
+    high = f"{peak} held at the end" if _is_of_the_end(device) else f"peak {peak}"
+    return (f"{name}: {high}", ran, _label(device))
+
+
+def _is_of_the_end(device: DeviceOverview) -> bool:
+    """Whether only the final state is known: no number is the most of anything."""
+    return bool(NOT_RECORDED.intersection(device.reasons))
 
 
 def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
@@ -135,7 +141,7 @@ def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
         ("trust", _trust(device)),
         ("out of memory", _oom(device)),
         ("reserved", _reserved(device)),
-        ("peak", _peak(device)),
+        ("held" if _is_of_the_end(device) else "peak", _peak(device)),
     ]
     where = _where(device)
     if where:
@@ -209,26 +215,32 @@ def _oom(device: DeviceOverview) -> str:
 
 
 def _reserved(device: DeviceOverview) -> str:
+    if not device.reserved_peak_bytes and device.peak.peak_bytes:
+        where = "trace" if "from_profiler" in device.reasons else "file"
+        return f"not in the {where}"
     reserved = size(device.reserved_peak_bytes)
     about = ""
     if device.reserved_exactness == "estimated":
         doubted = _others_doubted(device) or not device.peak.trusted
         about = " (not trustworthy)" if doubted else " (estimated)"
+    # More than one event may tell how reserved memory changed, if nothing else was recorded.
+    at_end = _is_of_the_end(device) and device.peak.trace_events <= 1
+    when = "at the end" if at_end else "at most"
     if device.total_bytes is None or device.usable_bytes is None:
-        return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
+        return f"{reserved}{about} {when}; the card's size is unknown (--total-memory)"
     part = percent(share(device.reserved_peak_bytes, device.usable_bytes))
     least = "" if device.total_known else "at least "
     card = f"a card of {least}{size(device.total_bytes)}"
     if device.usable_bytes < device.total_bytes:
         card = f"the {size(device.usable_bytes)} that {card} has for the program"
-    return f"{reserved}{about} at most, {part} of {card}"
+    return f"{reserved}{about} {when}, {part} of {card}"
 
 
 def _peak(device: DeviceOverview) -> str:
     peak = device.peak
     words = f"{size(peak.peak_bytes)} requested in {counted(peak.live_count, 'block')}"
-    if not peak.events:
-        return f"{words} in the final state"
+    if _is_of_the_end(device):
+        return f"{words} at the end"
     if peak.event_index < peak.first_event:
         return f"{words}, carried over from before the first of {counted(peak.events, 'event')}"
     words += f" at event {count(peak.event_index)} of {count(peak.trace_events)}"
@@ -288,8 +300,8 @@ def _unused(device: DeviceOverview) -> str:
         return "more was active than reserved: segment events are missing in the file"
     part = percent(share(point.unused_bytes, point.reserved_bytes))
     words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)} reserved"
-    if not device.peak.events:
-        return f"{words}, in the final state"
+    if _is_of_the_end(device):
+        return f"{words}, at the end"
     return f"{words}: at most {size(point.active_bytes)} was active"
 
 
@@ -367,7 +379,7 @@ def _others(devices: list[DeviceOverview]) -> Table:
         cells = (
             count(one.device),
             size(one.peak.peak_bytes),
-            size(one.reserved_peak_bytes),
+            size(one.reserved_peak_bytes) if one.reserved_peak_bytes else "-",
             ran,
             _label(one),
         )

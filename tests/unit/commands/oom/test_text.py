@@ -22,6 +22,7 @@ from memreplay.render.plain import render_plain
 from tests import build
 from tests.allocator import GIB, MIB, Machine
 from tests.build import SnapshotBuilder
+from tests.kineto import Kineto
 from tests.unit.commands.oom.test_find import (
     ASK,
     KEEP,
@@ -139,6 +140,14 @@ def test_only_the_final_state(with_event: bool) -> None:
     assert "memory was probably higher before: 120.0 MiB is cached" in whole
     assert "likely: close to" not in whole
     assert "most likely at the end" not in whole
+
+
+def test_what_was_reserved_is_not_in_every_trace_of_the_profiler() -> None:
+    trace = Kineto().memory(1, 512, 512, 512).memory(2, 1024, 512, 1024)
+    whole = " ".join(" ".join(text(oom_report(mr.open(trace.json())))).split())
+    assert "device 0: 1.0 KiB active at the end" in whole
+    assert "cached not in the file, nor what was reserved" in whole
+    assert "of 0 B" not in whole
 
 
 def test_none_but_a_likely_end() -> None:

@@ -18,6 +18,7 @@ from memreplay.render.plain import render_plain
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
+from tests.kineto import Kineto
 from tests.unit.commands.report.test_find import two_devices
 
 EXAMPLES = sorted(path.name for path in (ROOT / "tests/data").glob("*.pkl.gz"))
@@ -202,16 +203,37 @@ def test_no_events() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
-    assert "device 0: peak 512 B, no events were recorded, exact for the final state" in page
+    assert "device 0: 512 B held at the end, no events were recorded" in page
     assert "not known: no events were recorded" in page
-    assert "512 B requested in 1 block in the final state" in page
+    assert "512 B requested in 1 block at the end" in page
+    assert "512 B at the end; the card's size is unknown" in page
+    assert " at most" not in page
+
+
+def test_only_the_state_and_one_event() -> None:
+    """A dump leaves an event of its own, which tells of nothing that was allocated."""
+    made = SnapshotBuilder()
+    made.snapshot_event(512)
+    made.segment(0x1000, 1024, blocks=[made.block(0x1000, 512)])
+    page = text(overview(mr.open(build.dump(made.build()))))
+    assert "device 0: 512 B held at the end, no allocation was recorded" in page
+    assert "1.0 KiB at the end; the card's size is unknown" in page
+    assert "512 B (50.0%) of 1.0 KiB reserved, at the end" in page
+    assert " at most" not in page
+
+
+def test_what_was_reserved_is_not_in_a_trace_of_the_profiler() -> None:
+    trace = Kineto().memory(1, 512, 512, 512).memory(2, 1024, 512, 1024)
+    page = text(overview(mr.open(trace.json())))
+    assert "reserved       not in the trace" in page
+    assert "0 B" not in page
 
 
 def test_what_is_cached_in_a_final_state_is_no_advice() -> None:
     made = SnapshotBuilder(devices=0)
     made.segment(1 << 30, 1 << 30, blocks=[made.block(1 << 30, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
-    assert "1.0 GiB (100.0%) of 1.0 GiB reserved, in the final state" in " ".join(page.split())
+    assert "1.0 GiB (100.0%) of 1.0 GiB reserved, at the end" in " ".join(page.split())
     assert "expandable_segments" not in page
 
 
