@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import UNSET
@@ -91,7 +93,12 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     # What blocks goes by code: a pool or stream is where it lies.
     pinning = Grouper(snap, "stack", fold=selection.fold) if is_of_parts(by) else grouper
-    groupers = _Groupers(grouper, pinning, selection.top)
+
+    @cache
+    def folded() -> Grouper:
+        return grouper if selection.fold else Grouper(snap, by, selection.rules, fold=True)
+
+    groupers = _Groupers(grouper, pinning, selection.top, folded)
     devices = tuple(
         _device(snap, snap.replay(device), groupers, options, strict=selection.strict)
         for device in chosen_devices(snap, selection)
@@ -123,6 +130,8 @@ class _Groupers(NamedTuple):
     live: Grouper
     blocking: Grouper
     top: int
+    folded: Callable[[], Grouper]
+    """What finds the largest holder: the same one, however groups are shown."""
 
 
 def _device(
@@ -211,7 +220,7 @@ class _Telling:
         card_known: bool,
     ) -> None:
         self.replay = replay
-        self.grouper, self.pinning, self.top = groupers
+        self.grouper, self.pinning, self.top, self.folded = groupers
         self.card = card
         self.card_known = card_known
         self.active = replay.measure("active")
@@ -244,7 +253,8 @@ class _Telling:
         default = (0, 0)
         asker = asker_of(self.grouper, self.active, event)
         known_outside = outside if self.card_known else 0
-        outlook = self.looking.after(event, asked.missing, asker, self._largest(event))
+        largest, largest_bytes = self._largest(event, used)
+        outlook = self.looking.after(event, asked.missing, asker, largest)
         remedies = [
             self.deciding.decided(one, event)
             for one in _remedies(
@@ -252,7 +262,7 @@ class _Telling:
                 asked,
                 _Elsewhere(
                     outside=outside,
-                    largest_group=held.groups[0].bytes if held.groups else 0,
+                    largest_group=largest_bytes,
                     returnable=found.returnable[0],
                     private=_free_of_private(found, pool),
                     unneeded=outlook.unneeded_bytes,
@@ -305,12 +315,14 @@ class _Telling:
         )
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 
-    def _largest(self, event: int) -> tuple[Grouper, int]:
-        """The group that holds most then, by its number; -1 if groups are of no code."""
-        if any(WAYS[way].of_blocks for way in self.grouper.ways):
-            return self.grouper, -1
-        numbers, *_ = self.grouper.keyed_groups(self.active, event, 1)
-        return self.grouper, numbers[0] if numbers else -1
+    def _largest(self, event: int, used: int) -> tuple[tuple[Grouper, int], int]:
+        """The group that holds most then, by its number, -1 if groups are of no code; its bytes."""
+        grouper = self.folded()
+        groups = grouper.held(self.active, event, 1, used).groups
+        numbers: list[int] = []
+        if not any(WAYS[way].of_blocks for way in grouper.ways):
+            numbers, *_ = grouper.keyed_groups(self.active, event, 1)
+        return (grouper, numbers[0] if numbers else -1), groups[0].bytes if groups else 0
 
 
 def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:

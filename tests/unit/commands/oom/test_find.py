@@ -208,6 +208,21 @@ def test_capacity() -> None:
     assert (oom.outside_bytes, oom.outside_known) == (0, False)
 
 
+@pytest.mark.parametrize("fold", [False, True])
+def test_the_largest_holder_is_the_same_however_groups_are_shown(fold: bool) -> None:
+    """Stacks that differ in plumbing only are one place in the code."""
+    made, device = machine(64 * MIB)
+    plumbing = ("call", "/lib/python3/site-packages/torch/nn/modules/module.py", 1)
+    device.malloc(16 * MIB, 0, KEEP)
+    device.malloc(16 * MIB, 0, (plumbing, *KEEP))
+    device.malloc(20 * MIB, 0, ASK)
+    fail(device, 30 * MIB)
+    (found,) = oom_report(mr.open(build.dump(made.dump()[0])), fold=fold).devices
+    (oom,) = found.ooms
+    assert len(oom.groups) == (2 if fold else 3)
+    assert remedies(oom)["less_live"].bytes == 32 * MIB
+
+
 @pytest.mark.parametrize("more, enough", [(0, True), (2, False)])
 def test_holding_less_of_one_group_is_enough_where_that_is_what_is_missing(
     more: int, enough: bool
