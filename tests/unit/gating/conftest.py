@@ -1,0 +1,7 @@
+"""What tests here have in common with those of commands."""
+
+from __future__ import annotations
+
+from tests.unit.commands.conftest import neutral_environment, runner
+
+__all__ = ["neutral_environment", "runner"]
