@@ -28,7 +28,7 @@ Sign = Literal[
 - `same_count`: it has as many as another device with other work, or as there are annotations;
 - `state_only`: one event is left, as with `enabled="state"`.
 
-The counts and `state_only` are signs if memory was recorded of which no event is left: it has a stack.
+The counts and `state_only` are signs only if some memory has a stack but no event.
 """
 
 # A loop of 1,000 turns has a round number of events, too. So a number counts only if memory was

@@ -34,8 +34,8 @@ _OVERFLOW: dict[Overflow, str] = {
 _SIGNS: dict[Sign, str] = {
     "annotations_before": "probably full: annotations that always contain events ended before the"
     " first event",
-    "recorded_before": "probably full, or recording was restarted: most memory that was carried over"
-    " has recorded stacks",
+    "recorded_before": "probably full, or recording was restarted: most memory that was carried"
+    " over has recorded stacks",
     "round_count": "probably full: it has {there}, a number that people pass for max_entries",
     "same_count": "probably full: it has {there}, as many as another one that isn't alike",
     "state_only": "probably full: it has only {there}, but blocks have recorded stacks",
