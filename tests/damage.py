@@ -113,7 +113,8 @@ DAMAGE: dict[str, Callable[[Trace, random.Random], Kept | None]] = {
     "segments skipped": skipped(*SEGMENTS),
     "free_requested skipped": skipped("free_requested"),
 }
-# What leaves a whole recording: nothing may be said against these.
+# What leaves a whole recording: nothing may be said against these, but that the ring of one that
+# was begun anew may have been full. Memory that the first one recorded has stacks in either case.
 NO_DAMAGE: dict[str, Callable[[Trace, random.Random], Kept | None]] = {
     "whole": untouched,
     "restarted": restarted,

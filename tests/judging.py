@@ -370,12 +370,22 @@ def page(data: bytes) -> None:
             shown(words.replace("\n", ""))
 
 
-def table(data: bytes) -> None:
-    """What a notebook shows of a value."""
+# Elements of what a notebook shows, and what their attributes may be.
+NOTEBOOK: dict[str, dict[str, str]] = {
+    **{tag: {} for tag in ("table", "caption", "tr", "div", "p", "strong", "em", "pre", "br")},
+    "th": {"colspan": r"\d+"},
+    "td": {"colspan": r"\d+", "style": "text-align: (left|right)"},
+}
+
+
+def notebook(data: bytes) -> None:
+    """What a notebook shows of a value: tables, and paragraphs of a report."""
     parsed = _parsed(data)
     for tag, attributes in parsed.found:
-        assert tag in ("table", "caption", "tr", "th", "td"), tag
-        assert set(attributes) <= {"colspan"}, attributes
+        assert tag in NOTEBOOK, tag
+        for name, value in attributes.items():
+            assert name in NOTEBOOK[tag], (tag, attributes)
+            assert re.fullmatch(NOTEBOOK[tag][name], value or ""), (tag, attributes)
     for _, words in parsed.texts:
         shown(words.replace("\n", ""))
 

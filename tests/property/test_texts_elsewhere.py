@@ -179,7 +179,7 @@ def check_values(words: list[str]) -> None:
         for line in repr(value).split("\n"):
             judging.shown(line)
         if hasattr(value, "_repr_html_"):
-            judging.table(value._repr_html_().encode())
+            judging.notebook(value._repr_html_().encode())
 
 
 # ---- mcp ----

@@ -135,7 +135,7 @@ def _shows_colour(inline: bool) -> bool:
 
 
 def _columns(inline: bool) -> int:
-    from memreplay.commands.shared.output import terminal_width
+    from memreplay.width import terminal_width
 
     if inline:
         # The terminal that a notebook's server was started from is not where this is shown.

@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from memreplay.snapshot.record import Record
 
-PIPE_WIDTH = 100  # of lines that are not for a terminal
-
 if TYPE_CHECKING:
     from memreplay.analysis.code.naming import Name
 
@@ -134,9 +132,11 @@ class Answer(Record, frozen=True):
         raise NotImplementedError
 
     def __str__(self) -> str:
-        from memreplay.render.plain import render_plain  # late: most results are not printed
+        # late: most results are not printed
+        from memreplay.render.plain import render_plain
+        from memreplay.width import terminal_width
 
-        return render_plain(self.document(), width=PIPE_WIDTH)
+        return render_plain(self.document(), width=terminal_width())
 
     def _repr_html_(self) -> str:
         from memreplay.render.html import render_html  # late: it's for notebooks

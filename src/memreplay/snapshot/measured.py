@@ -255,7 +255,7 @@ class Measured(Staying):
         if not trace.native.reaches_end or not self._is_whole:
             return None
         if self.measure == "reserved":
-            return self.end_bytes - trace.reserved.end_bytes
+            return self.end_bytes - trace.reserved.final_bytes
         return self.end_bytes - trace.native.segment_bytes(self.measure)
 
     @property

@@ -17,6 +17,9 @@ from memreplay.mcp.kept import Kept
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
+from tests.unit.commands.conftest import neutral_environment, runner
+
+__all__ = ["neutral_environment", "runner"]
 
 LEAKY, OOM = "leaky_training.pkl.gz", "serving_oom.pkl.gz"
 Asks = Callable[..., Asking]

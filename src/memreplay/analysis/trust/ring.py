@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
-Sign = Literal[
-    "annotations_before", "recorded_before", "round_count", "same_count", "state_only"
-]
+Sign = Literal["annotations_before", "recorded_before", "round_count", "same_count", "state_only"]
 """What makes an overflow likely:
 
 - `annotations_before`: annotations that always contain events ended before the first event;
@@ -176,7 +174,8 @@ def _recorded_before(replay: Replay) -> bool:
     blocks, recorded_blocks, segments, recorded_segments = replay.reserved.untold()
     if blocks:
         return recorded_blocks * 2 > blocks
-    return recorded_segments * 2 > segments
+    # Where a range ends before the trace does, later events may have made them.
+    return replay.reaches_end and recorded_segments * 2 > segments
 
 
 def _is_left_of_state(replay: Replay) -> bool:

@@ -58,7 +58,7 @@ class DryrunOptions(RecordingOptions, frozen=True):
         Opt(
             "The card to pretend: T4, L4, A100-40, H100 … (memreplay help dryrun lists them).",
             "NAME",
-            among=tuple(card.key for card in CARDS),
+            among=lambda: tuple(card.key for card in CARDS),
             brief="The card to pretend: T4, L4, A100-40, H100 …",
         ),
     ] = "A100-80"

@@ -27,7 +27,7 @@ class ExportOptions(Options, frozen=True):
             " folder, or without an ending).",
             "FORMAT",
             parse=parse_format,
-            among=tuple(FORMATS),
+            among=lambda: tuple(FORMATS),
             group="Options",
             brief="What to write, whatever the ending: pickle, json, ndjson, txt, …",
         ),

@@ -16,12 +16,13 @@ from memreplay.commands.fragmentation.segments_text import segments_document
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt
-from memreplay.commands.shared.output import Output, byte_output, terminal_width
+from memreplay.commands.shared.output import Output, byte_output
 from memreplay.commands.shared.present import trust_code
 from memreplay.commands.shared.showing import Shown, ShownFrames, folded, present
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.width import terminal_width
 
 PICTURES = ("png", "svg")
 # The columns of the map beside the bar, and how wide a bar is worth looking at.

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from memreplay.commands.shared.listed import COMMANDS
-from memreplay.commands.shared.output import terminal_width, write
+from memreplay.commands.shared.output import write
 from memreplay.errors import UsageError
+from memreplay.width import terminal_width
 
 PAGES = Path(__file__).parents[2] / "pages"  # docs/, by a link
 TUTORIALS = "tutorials"

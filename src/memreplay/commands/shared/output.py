@@ -13,7 +13,7 @@ import click
 
 from memreplay.declared import Opt, Options
 from memreplay.errors import SnapshotError, UsageError
-from memreplay.render.document import PIPE_WIDTH
+from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
     from memreplay.render.document import Document
@@ -102,22 +102,6 @@ def _terminal_lines() -> int:
         return os.get_terminal_size(1).lines or sys.maxsize
     except OSError:
         return sys.maxsize
-
-
-def terminal_width() -> int:
-    """COLUMNS, else the width that stdout says it has (a cell of a notebook, which is no file), or
-    that of the terminal that it is, else PIPE_WIDTH."""
-    # As shutil.get_terminal_size, which would import bz2 and lzma for it.
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
-        return int(columns)
-    said: int = getattr(sys.stdout, "columns", 0)
-    if said:
-        return said
-    try:
-        return os.get_terminal_size(1).columns or PIPE_WIDTH
-    except OSError:
-        return PIPE_WIDTH
 
 
 def wants_colour() -> bool:

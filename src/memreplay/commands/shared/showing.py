@@ -10,7 +10,7 @@ from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.output import Output, render_document
 from memreplay.commands.shared.present import Report, trust_code
 from memreplay.declared import Field, Opt, Options
-from memreplay.render.document import PIPE_WIDTH
+from memreplay.width import PIPE_WIDTH
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection

@@ -16,7 +16,6 @@ from memreplay.commands.shared.output import (
     Output,
     byte_output,
     check_output,
-    terminal_width,
     write,
 )
 from memreplay.commands.shared.progress import several_progress
@@ -24,6 +23,7 @@ from memreplay.commands.shared.screen import screened
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
+from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
     from memreplay.export.tables.joined import Joined

@@ -14,7 +14,6 @@ from memreplay.commands.shared.output import (
     Output,
     byte_output,
     render_document,
-    terminal_width,
     write,
 )
 from memreplay.commands.shared.present import trust_code
@@ -24,6 +23,7 @@ from memreplay.commands.timeline.text import text_points, timeline_document
 from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 from memreplay.texts import clean_lines
+from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
     from memreplay.commands.timeline.result import TimelineReport

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.moments.records import OutOfMemory
 from memreplay.analysis.selecting.selection import Filters
-from memreplay.render.document import PIPE_WIDTH, Answer, Document
+from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import (
     Buckets,
     By,
@@ -20,6 +20,7 @@ from memreplay.snapshot.model import (
     Span,
 )
 from memreplay.snapshot.record import Record
+from memreplay.width import terminal_width
 
 Axis = Literal["event", "time"]
 
@@ -148,4 +149,4 @@ class TimelineReport(
     def document(self) -> Document:
         from memreplay.commands.timeline.text import timeline_document
 
-        return timeline_document(self, PIPE_WIDTH)
+        return timeline_document(self, terminal_width())

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.comparing.rank_names import family_of, rank_of
 from memreplay.commands.shared.errors import NOT_READABLE, say, untold
-from memreplay.commands.shared.output import stdout_is_closed, terminal_width, wants_colour, write
+from memreplay.commands.shared.output import stdout_is_closed, wants_colour, write
 from memreplay.commands.shared.progress import Update, reading_progress
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.summary.run import recorded_run
@@ -25,6 +25,7 @@ from memreplay.commands.watch.result import Ending, WatchedDevice, WatchLine, Wa
 from memreplay.commands.watch.text import Columns, Level, totals_words
 from memreplay.programs.starting import handled
 from memreplay.render.record_json import render_json
+from memreplay.width import terminal_width
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection

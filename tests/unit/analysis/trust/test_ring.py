@@ -152,6 +152,19 @@ def test_a_range_that_begins_later_is_what_was_asked_for() -> None:
     assert signs(mr.open(data, start=10)) == ()
 
 
+def test_a_range_that_ends_earlier_says_nothing_of_later_segments() -> None:
+    machine = Machine()
+    device = machine.devices[0]
+    old = device.malloc(MIB)
+    machine.begin_recording()
+    assert old is not None
+    device.free(old)
+    for _ in range(3):
+        device.malloc(20 * MIB, stack=CODE)
+    data = build.dump(machine.dump()[0])
+    assert signs(mr.open(data)) == signs(mr.open(data, stop=2)) == ()
+
+
 def two_devices(others: int, size: int, max_entries: int | None) -> mr.Snapshot:
     machine = Machine(devices=2)
     for device in machine.devices:
