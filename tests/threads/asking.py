@@ -18,6 +18,7 @@ from memreplay.analysis.groups.ways import WAYS
 from memreplay.commands.export.lines import render_dump
 from memreplay.export.snapshots.cutting import cut
 from memreplay.snapshot.model import MEASURES, MeasureName
+from memreplay.snapshot.record import Arrays
 
 T = TypeVar("T")
 Question = Callable[[mr.Snapshot], Any]
@@ -64,15 +65,18 @@ def _column(name: str, table: str, snap: mr.Snapshot) -> str:
     return digest([str(column.dtype).encode(), np.ascontiguousarray(column).tobytes()])
 
 
+def column_names(kind: type) -> list[str]:
+    """The names of a table's own columns, without what every table has."""
+    return [name for name in dir(kind) if not name.startswith("_") and name not in dir(Arrays)]
+
+
 def _columns() -> dict[str, Question]:
     from memreplay.snapshot import columns
 
     found: dict[str, Question] = {}
     for table in TABLES:
-        kind = getattr(columns, table.capitalize())
-        for name in dir(kind):
-            if not name.startswith("_"):
-                found[f"{table}.{name}"] = partial(_column, name, table)
+        for name in column_names(getattr(columns, table.capitalize())):
+            found[f"{table}.{name}"] = partial(_column, name, table)
     return found
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.snapshot.model import MEASURES
-from tests.threads.asking import TABLES, THREADS, at_once
+from tests.threads.asking import TABLES, THREADS, at_once, column_names
 
 
 def arrays(snap: mr.Snapshot) -> dict[str, Any]:
@@ -23,9 +23,8 @@ def arrays(snap: mr.Snapshot) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for table in TABLES:
         rows = getattr(snap, table)
-        for name in dir(type(rows)):
-            if not name.startswith("_"):
-                found[f"{table}.{name}"] = getattr(rows, name)
+        for name in column_names(type(rows)):
+            found[f"{table}.{name}"] = getattr(rows, name)
     replay = snap.replay()
     for name in MEASURES:
         usage = replay.measure(name)

@@ -283,6 +283,7 @@ class Recording:
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)
         os.rename(f"{begun}.json.part", f"{begun}.json")
+        os.remove(f"{begun}.writing")
 
     def write_snapshot(self, path: str, run: dict[str, Any]) -> str | None:
         """Why that could not be done; None where it was."""
