@@ -117,8 +117,8 @@ def load_all() -> Iterator[str]:
         # Those of the program that runs dry, its libraries, and what ends the process.
         if ".inside." in found.name or ".dryrun._" in found.name or found.name.endswith("__main__"):
             continue
-        # textual asks sys.platform which of its own modules to load, and that still says Linux.
-        if found.name.startswith("memreplay.explore."):
+        # textual and mcp ask sys.platform which modules to load, and that still says Linux.
+        if found.name.startswith(("memreplay.explore.", "memreplay.mcp.server")):
             continue
         try:
             importlib.import_module(found.name)
