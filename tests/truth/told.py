@@ -230,6 +230,7 @@ def peak(n_bytes: int) -> None:
 
 def begin_again() -> None:
     """The recording begins here, and knows nothing of what was before."""
+    sys.setprofile(None)  # a moment between the two would be in the trace, and not counted
     torch.cuda.memory._record_memory_history(None)  # an older torch clears the trace with that
     try:
         torch.cuda.memory._record_memory_history(stacks="python", clear_history=True)
